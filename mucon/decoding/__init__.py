@@ -1,0 +1,1 @@
+"""mucon.decoding."""
