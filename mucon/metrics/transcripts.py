@@ -1,0 +1,71 @@
+"""How alike two transcripts are: Edit and the matching score."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Ints = NDArray[np.int64]
+
+
+def edit_distance(a: ArrayLike, b: ArrayLike) -> int:
+    """The least number of insertions, deletions and replacements that turn `a` into `b`.
+
+    >>> edit_distance([1, 2, 3], [1, 3, 3, 4])
+    2
+    """
+    return distance_and_matches(a, b)[0]
+
+
+def edit_score(target: ArrayLike, prediction: ArrayLike) -> float | None:
+    """1 - distance / the longer length; None where both are empty.
+
+    Source: the field's Edit, which the paper takes over (appendix).
+
+    >>> edit_score([1, 2, 3], [1, 3]), edit_score([], [])
+    (0.6666666666666667, None)
+    """
+    longer = max(len(np.atleast_1d(target)), len(np.atleast_1d(prediction)))
+    return 1 - edit_distance(target, prediction) / longer if longer else None
+
+
+def matching_score(target: ArrayLike, prediction: ArrayLike) -> float | None:
+    """2 · matches / (|target| + |prediction|), with the matches on a path of least edits; None where both are empty.
+
+    The path is the one of `distance_and_matches`. It need not have the most matches that are possible: the longest
+    common subsequence may cost more edits.
+    Source: the paper's appendix, matching score.
+
+    >>> matching_score([1, 2, 3], [1, 3])
+    0.8
+    """
+    whole = len(np.atleast_1d(target)) + len(np.atleast_1d(prediction))
+    return 2 * distance_and_matches(target, prediction)[1] / whole if whole else None
+
+
+def distance_and_matches(a: ArrayLike, b: ArrayLike) -> tuple[int, int]:
+    """The edit distance and the equal pairs on one path of that many edits.
+
+    Of several such paths it is the one that, going back from the end, prefers to pair two elements, then to insert
+    one of `b`, then to delete one of `a`. Exchanging `a` and `b` can therefore change the matches, not the distance.
+
+    Args:
+        a: `[M]`.
+        b: `[M']`; work is one vector operation over `b` for each element of `a`.
+    """
+    rows = np.asarray(a, dtype=np.int64).reshape(-1)
+    columns = np.asarray(b, dtype=np.int64).reshape(-1)
+    position = np.arange(len(columns) + 1)
+    costs = position.copy()
+    matches = np.zeros(len(columns) + 1, dtype=np.int64)
+    for i, element in enumerate(rows.tolist(), start=1):
+        equal = columns == element
+        paired = costs[:-1] + ~equal
+        reached = np.concatenate(([i], np.minimum(paired, costs[1:] + 1)))
+        new_costs = np.minimum.accumulate(reached - position) + position
+        is_paired = np.concatenate(([False], new_costs[1:] == paired))
+        is_inserted = ~is_paired & np.concatenate(([False], new_costs[1:] == new_costs[:-1] + 1))
+        new_matches = np.where(is_paired, np.concatenate(([0], matches[:-1] + equal)), matches)
+        source = np.maximum.accumulate(np.where(is_inserted, 0, position))
+        costs, matches = new_costs, new_matches[source]
+    return int(costs[-1]), int(matches[-1])
