@@ -1,0 +1,166 @@
+"""Feature arrays: converted to the store's dtype, checked, and described."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage.errors import some
+from storage.schema import little_endian
+
+Array = NDArray[Any]
+_BLOCK_VALUES = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What converting values to a narrower dtype has changed.
+
+    Attributes:
+        relative: largest |converted - value| / |value| over the values of at least the dtype's smallest normal
+            magnitude (6.1e-5 for float16).
+        absolute_below: largest |converted - value| over the smaller values.
+    """
+
+    relative: float = 0.0
+    absolute_below: float = 0.0
+
+    def merged(self, other: Conversion) -> Conversion:
+        """The larger of each."""
+        return Conversion(max(self.relative, other.relative), max(self.absolute_below, other.absolute_below))
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """A clip at a glance.
+
+    Attributes:
+        first_active: first frame with a nonzero value, None when there is none.
+        last_active: last such frame.
+        minimum: over all values, as are the next three.
+        maximum: largest value.
+        mean: in float64.
+        std: of all values around `mean`, divided by their number.
+    """
+
+    first_active: int | None
+    last_active: int | None
+    minimum: float
+    maximum: float
+    mean: float
+    std: float
+
+
+def blocks(features: Array) -> Iterator[tuple[int, Array]]:
+    """`(first_row, rows)` of `[T D]` in pieces of about a million values, so that large clips need little memory."""
+    step = max(1, _BLOCK_VALUES // max(1, features.shape[1]))
+    for first in range(0, len(features), step):
+        yield first, features[first : first + step]
+
+
+def value_problems(features: Array, dtype: str, place: str) -> list[str]:
+    """Lines about rows that are not finite, or that `dtype` cannot hold; empty when all is well.
+
+    Args:
+        features: `[T D]`, any real dtype.
+        dtype: the store's.
+        place: what the lines call the clip.
+    """
+    broken: list[int] = []
+    outside: list[int] = []
+    largest = 0.0
+    limit = float(np.finfo(dtype).max)
+    # A value that cannot be held at all: rounding may still bring one just above the limit down to it, but 65,504 is
+    # the stated border of float16.
+    check_range = float(np.iinfo(features.dtype).max if features.dtype.kind in "iu" else 0) > limit or (
+        features.dtype.kind == "f" and features.dtype.itemsize > np.dtype(dtype).itemsize
+    )
+    for first, rows in blocks(features):
+        finite = np.isfinite(rows).all(axis=1)
+        broken.extend((first + np.flatnonzero(~finite)).tolist())
+        if check_range:
+            magnitude = np.abs(rows[finite].astype(np.float64)).max(axis=1, initial=0.0)
+            over = magnitude > limit
+            if over.any():
+                outside.extend((first + np.flatnonzero(finite)[over]).tolist())
+                largest = max(largest, float(magnitude.max()))
+    problems = []
+    if broken:
+        problems.append(
+            f"features are finite, {place} has NaN or infinite values in {len(broken)} of {len(features)} rows "
+            f"({rows_text(broken)}): repair or leave out the video"
+        )
+    if outside:
+        problems.append(
+            f"{dtype} holds values up to {limit:g}, {place} has {largest:g} in {len(outside)} rows "
+            f"({rows_text(outside)}): scale the features or choose a wider dtype"
+        )
+    return problems
+
+
+def rows_text(rows: list[int]) -> str:
+    """Row numbers as ranges.
+
+    >>> rows_text([3, 4, 5, 9])
+    'rows 3-5, 9'
+    """
+    numbers = np.asarray(rows)
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(numbers) != 1) + 1))
+    stops = np.append(starts[1:], len(numbers)) - 1
+    spans = [f"{numbers[a]}" if a == b else f"{numbers[a]}-{numbers[b]}" for a, b in zip(starts, stops, strict=True)]
+    return ("rows " if len(rows) > 1 else "row ") + some(spans)
+
+
+def converted(features: Array, dtype: str) -> tuple[Array, Conversion]:
+    """`features` as C-ordered little-endian `dtype`, and what that changed.
+
+    Args:
+        features: `[T D]`, any real dtype, byte order and memory order; values that `dtype` can hold.
+        dtype: the store's.
+    """
+    target = little_endian(dtype)
+    if np.can_cast(features.dtype, target, casting="safe"):
+        return np.ascontiguousarray(features, dtype=target), Conversion()
+    result = np.empty(features.shape, dtype=target)
+    change = Conversion()
+    smallest = float(np.finfo(dtype).smallest_normal)
+    for first, rows in blocks(features):
+        wide = rows.astype(np.float64)
+        result[first : first + len(rows)] = wide
+        error = np.abs(result[first : first + len(rows)].astype(np.float64) - wide)
+        magnitude = np.abs(wide)
+        normal = magnitude >= smallest
+        relative = np.divide(error, magnitude, out=np.zeros_like(error), where=normal)
+        change = change.merged(Conversion(float(relative.max(initial=0.0)), float(error[~normal].max(initial=0.0))))
+    return result, change
+
+
+def statistics(features: Array) -> Statistics:
+    """Of a clip `[T D]` with at least one frame.
+
+    >>> statistics(np.array([[0.0, 0.0], [1.0, 3.0], [0.0, 0.0]]))
+    Statistics(first_active=1, last_active=1, minimum=0.0, maximum=3.0, mean=0.6666666666666666, std=1.1055415967851332)
+    """
+    active: list[int] = []
+    low, high = np.inf, -np.inf
+    total = 0.0
+    for first, rows in blocks(features):
+        found = np.flatnonzero((rows != 0).any(axis=1))
+        if len(found):
+            active = [active[0] if active else first + int(found[0]), first + int(found[-1])]
+        low, high = min(low, float(rows.min())), max(high, float(rows.max()))
+        total += float(rows.sum(dtype=np.float64))
+    mean = total / features.size
+    squares = sum(float(np.square(rows.astype(np.float64) - mean).sum()) for _, rows in blocks(features))
+    return Statistics(
+        first_active=active[0] if active else None,
+        last_active=active[1] if active else None,
+        minimum=low,
+        maximum=high,
+        mean=mean,
+        std=float(np.sqrt(squares / features.size)),
+    )

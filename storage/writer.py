@@ -1,0 +1,255 @@
+"""Writes a store, which appears whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from operator import index
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from storage.arrays import Conversion, converted, statistics, value_problems
+from storage.errors import StoreError
+from storage.failpoints import reach
+from storage.folders import StagedFolder, write_file
+from storage.manifest import FileEntry, Manifest, Shard
+from storage.records import Record, natural, records_table
+from storage.rules import annotation_problems, header_problems, id_problems, shape_problems
+from storage.schema import MANIFEST, VIDEOS, Limits, shard_name
+from storage.shards import ShardWriter, as_bytes, file_digest
+
+_OUTSIDE = "clips are added inside the `with` statement of a writer, this one of {} is not in it: move the call inside"
+
+
+class StoreWriter:
+    """Writes clips into a new store; use it in a `with` statement.
+
+    The store stands at `path` when the block ends without an exception, and then completely; otherwise, and when the
+    process is killed or the disk is full, `path` is as it was.
+
+    Args:
+        path: where the store shall stand.
+        dim: D, values per frame.
+        dtype: `float16`, `float32` or `float64`; features of other dtypes, integers among them, are converted, and
+            `conversion` says what that changed.
+        vocabulary: action names, id `n` is `vocabulary[n]`.
+        background: names of the actions that stand for "nothing of interest".
+        fps: feature frames per second.
+        window: seconds of the recording that one frame's features look at.
+        stride: seconds from one frame to the next.
+        offset: seconds from the recording's beginning to the first frame's window.
+        metadata: whatever else shall be kept, of values that JSON can hold.
+        replace: whether a store that stands at `path` gives way.
+        limits: when row groups and shards are closed.
+
+    Attributes:
+        conversion: the largest change that converting to `dtype` has made so far.
+
+    Raises:
+        StoreError: the arguments contradict themselves or each other, or something stands at `path`.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        dim: int,
+        dtype: str,
+        vocabulary: Sequence[str],
+        background: Sequence[str] = (),
+        fps: float | None = None,
+        window: float | None = None,
+        stride: float | None = None,
+        offset: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        replace: bool = False,
+        limits: Limits | None = None,
+    ) -> None:
+        self._path = Path(path)
+        self._times = {"fps": fps, "window": window, "stride": stride, "offset": offset}
+        self._metadata = dict(metadata or {})
+        problems = header_problems(dim, dtype, vocabulary, background, self._times, self._metadata)
+        if problems:
+            raise StoreError(problems)
+        self._dim = dim
+        self._dtype = dtype
+        self._vocabulary = tuple(vocabulary)
+        self._background = tuple(background)
+        self._replace = replace
+        self._limits = limits or Limits()
+        self._folder: StagedFolder | None = None
+        self._records: dict[str, Record] = {}
+        self._shards: list[Shard] = []
+        self._shard: ShardWriter | None = None
+        self._pending: list[NDArray[Any]] = []
+        self.conversion = Conversion()
+
+    def __enter__(self) -> Self:
+        with self._told():
+            self._folder = StagedFolder(self._path, replace=self._replace)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        done = False
+        try:
+            if kind is None:
+                with self._told():
+                    self._finish()
+                done = True
+        finally:
+            if not done:
+                if self._shard is not None:
+                    self._shard.abandon()
+                self._staged.discard()
+            self._folder = None
+
+    @property
+    def _staged(self) -> StagedFolder:
+        if self._folder is None:
+            raise StoreError(_OUTSIDE.format(self._path))
+        return self._folder
+
+    def add(
+        self,
+        id: str,
+        features: NDArray[Any],
+        *,
+        transcript: Sequence[int] | None,
+        lengths: Sequence[int] | None = None,
+        splits: Sequence[str] = (),
+        group: str | None = None,
+        activity: str | None = None,
+    ) -> None:
+        """Adds one clip.
+
+        Args:
+            id: its name, not yet in the store.
+            features: `[T D]`, T at least 1, finite, of any real dtype, byte order and memory order.
+            transcript: action ids of its M segments, M at most T; None for a clip without annotation.
+            lengths: frames of the segments, each at least 1, with the sum T; None where only the transcript is known.
+            splits: such as `1:train`; one part of each split at most.
+            group: who or what it shares with other clips (the subject).
+            activity: what the clip as a whole shows.
+
+        Raises:
+            StoreError: the clip contradicts these rules (nothing of it is kept), or the disk is full.
+        """
+        if self._folder is None:
+            raise StoreError(_OUTSIDE.format(self._path))
+        features = np.asarray(features)
+        labels = None if transcript is None else [index(action) for action in transcript]
+        frames = None if lengths is None else [index(length) for length in lengths]
+        problems = id_problems(id, splits) + shape_problems(id, features, self._dim, self._dtype)
+        if id in self._records:
+            problems.append(f"ids are distinct, {id!r} was added already: rename one of the clips")
+        if not problems:
+            problems = value_problems(features, self._dtype, repr(id))
+            problems += annotation_problems(repr(id), len(features), labels, frames, len(self._vocabulary))
+        if problems:
+            raise StoreError(problems)
+        reach("storage.writer.add")
+        data, change = converted(features, self._dtype)
+        with self._told():
+            self._make_room(data.nbytes)
+        self._records[id] = Record(
+            id=id,
+            group=group,
+            frames=len(data),
+            transcript=None if labels is None else tuple(labels),
+            lengths=None if frames is None else tuple(frames),
+            splits=tuple(sorted(splits, key=natural)),
+            activity=activity,
+            sha256=hashlib.sha256(as_bytes(data)).hexdigest(),
+            shard=len(self._shards),
+            row_group=self._shard.row_groups if self._shard is not None else 0,
+            first_row=sum(len(clip) for clip in self._pending),
+            statistics=statistics(data),
+        )
+        self.conversion = self.conversion.merged(change)
+        self._pending.append(data)
+        if self._pending_bytes >= self._limits.row_group_bytes:
+            with self._told():
+                self._flush()
+        elif np.shares_memory(data, features):
+            self._pending[-1] = data.copy()  # the caller's array may change before the row group is written
+
+    def _make_room(self, n_bytes: int) -> None:
+        """Closes the row group, and the shard, when a clip of that size would make it too large."""
+        if self._pending and self._pending_bytes + n_bytes > self._limits.row_group_bytes:
+            self._flush()
+        if self._pending or self._shard is None:
+            return
+        # A row group may yet grow to its limit.
+        row_group_bytes = max(n_bytes, self._limits.row_group_bytes)
+        if (
+            self._shard.row_groups >= self._limits.shard_row_groups
+            or self._shard.payload_bytes + row_group_bytes > self._limits.shard_bytes
+        ):
+            self._close_shard()
+
+    @property
+    def _pending_bytes(self) -> int:
+        return sum(clip.nbytes for clip in self._pending)
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        if self._shard is None:
+            self._shard = ShardWriter(self._staged.path / shard_name(len(self._shards)), self._dim, self._dtype)
+        self._shard.write_row_group(self._pending)
+        self._pending = []
+
+    def _close_shard(self) -> None:
+        if self._shard is not None:
+            shard, self._shard = self._shard, None
+            self._shards.append(shard.close())
+
+    def _finish(self) -> None:
+        if not self._records:
+            raise StoreError(f"a store has at least one clip, none was added for {self._path}: add the clips")
+        self._flush()
+        self._close_shard()
+        folder = self._staged.path
+        records = self._records.values()
+        pq.write_table(records_table(records), folder / VIDEOS, compression="zstd", write_page_checksum=True)
+        reach("storage.writer.videos")
+        digest, size = file_digest(folder / VIDEOS)
+        manifest = Manifest(
+            dim=self._dim,
+            dtype=self._dtype,
+            vocabulary=self._vocabulary,
+            background=self._background,
+            fps=self._times["fps"],
+            window=self._times["window"],
+            stride=self._times["stride"],
+            offset=self._times["offset"],
+            splits=tuple(sorted({part.split(":")[0] for record in records for part in record.splits}, key=natural)),
+            n_videos=len(self._records),
+            n_frames=sum(record.frames for record in records),
+            videos=FileEntry(file=VIDEOS, bytes=size, sha256=digest),
+            shards=tuple(self._shards),
+            metadata=self._metadata,
+        )
+        write_file(folder / MANIFEST, manifest.to_json().encode())
+        reach("storage.writer.manifest")
+        self._staged.publish()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Failures of the disk as one line."""
+        try:
+            yield
+        except OSError as error:
+            raise StoreError(
+                f"the store {self._path} cannot be written ({error}): nothing of it was kept; make room or choose "
+                "another place"
+            ) from error
