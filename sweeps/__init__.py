@@ -1,1 +1,1 @@
-"""sweeps."""
+"""Experiments as data, one file each; `sweeps.service` runs them."""

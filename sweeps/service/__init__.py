@@ -1,1 +1,1 @@
-"""sweeps.service."""
+"""Runs experiments: the trials' folders are the truth, Ray Tune executes, MLflow shows."""

@@ -1,0 +1,233 @@
+"""The command line of a sweep's script, and of `mucon-sweeps` over all of them."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import pkgutil
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+import sweeps
+from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, InputError
+from mucon.recipes import RECIPES
+from mucon.vocabulary import nearest
+from storage import StoreError
+from sweeps.service.experiment import Experiment, SweepInfo
+from sweeps.service.sweep import Plan, Running, make_plan, read_plan, run_plan, show
+
+DEMO_STORE = Path("stores/demo")
+
+
+def main(experiment: Experiment | None = None, arguments: Sequence[str] | None = None) -> int:
+    """Runs a command line.
+
+    Args:
+        experiment: the one of a script; None for `mucon-sweeps`, which takes commands.
+        arguments: instead of the process's own.
+
+    Returns:
+        The exit status: 0, 2 (wrong input: one line for each problem), 3 (cells without a value), 130 (interrupted).
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _run_script(experiment, words) if experiment is not None else _run_command(words)
+    except (InputError, StoreError) as error:
+        for problem in error.problems:
+            print(f"error: {problem}", file=sys.stderr)
+        return EXIT_INPUT
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on from the checkpoints", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def experiments() -> dict[str, Experiment]:
+    """The experiments of the package `sweeps`, by name: each module's `EXPERIMENT`."""
+    found = {}
+    for module in pkgutil.iter_modules(sweeps.__path__):
+        if not module.ispkg and not module.name.startswith("_"):
+            value = getattr(importlib.import_module(f"sweeps.{module.name}"), "EXPERIMENT", None)
+            if isinstance(value, Experiment):
+                found[value.name] = value
+    return found
+
+
+def _run_script(experiment: Experiment, words: Sequence[str], program: str | None = None) -> int:
+    options = _parser(experiment, program).parse_args(words)
+    console = Console()
+    results: Path = options.results
+    _check_writable(results)
+    demo = options.store is None
+    store = _demo_store(console) if demo else options.store
+    recipe = options.recipe or (experiment.demo_base if demo else experiment.base).__name__
+    settings = _settings(options.set, options.epochs)
+    seeds = options.seeds or (experiment.demo_seeds if demo else experiment.seeds)
+    plan, trials = make_plan(
+        experiment,
+        store=store,
+        base=RECIPES[recipe](),
+        settings=settings,
+        seeds=range(1, seeds + 1),
+        splits=options.split or experiment.splits,
+        results=results,
+    )
+    _header(plan, recipe, seeds, console)
+    if options.dry_run:
+        return _dry_run(plan, console)
+    command = shlex.join([Path(sys.argv[0]).name if program is None else program, *words])
+    config = {"recipe": recipe, "seeds": seeds, "splits": list(plan.splits), "store": plan.store, "set": settings}
+    info = SweepInfo(name=experiment.name, title=experiment.title, command=command, config=config)
+    how = Running(
+        device=options.device,
+        cpus=options.cpus_per_trial,
+        gpus=options.gpus_per_trial,
+        tracking_uri=_tracking_uri(options.tracking_uri, plan.results),
+        info=info,
+    )
+    return run_plan(plan, trials, how, console)
+
+
+def _run_command(words: Sequence[str]) -> int:
+    options = _commands().parse_args(words)
+    if options.command == "run":
+        return _run_script(_find(options.name), options.options, f"mucon-sweeps run {options.name}")
+    console = Console()
+    if options.command == "list":
+        for name, experiment in experiments().items():
+            rows = "; ".join(variant.name for variant in experiment.variants)
+            _print(console, f"{name}: {experiment.title} ({rows})")
+        return EXIT_OK
+    if options.command == "sync":
+        return _sync(options.results, options.tracking_uri, console)
+    plan = read_plan(options.results, options.name)
+    table = plan.table()
+    plan.write_tables(table)
+    show(table, console)
+    return EXIT_OK
+
+
+def _commands() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="mucon-sweeps", description="The experiments of this package.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser("list", help="the experiments and what they vary")
+    run = commands.add_parser("run", help="run one, as its script does", add_help=False)
+    run.add_argument("name", help="of the experiment")
+    run.add_argument("options", nargs=argparse.REMAINDER, help="those of its script; --help lists them")
+    report = commands.add_parser("report", help="its table again, from the trials' folders alone")
+    report.add_argument("name", help="of the experiment")
+    report.add_argument("--results", type=Path, default=Path("results"), help="folder of the trials (default: results)")
+    sync = commands.add_parser("sync", help="make a tracking server show a results folder")
+    sync.add_argument("results", type=Path, help="folder of the trials")
+    sync.add_argument("--tracking-uri", metavar="URI", help="MLflow server (default: an SQLite file in the folder)")
+    return parser
+
+
+def _sync(results: Path, tracking_uri: str | None, console: Console) -> int:
+    from sweeps.service.tracking_sync import sync
+
+    uri = _tracking_uri(tracking_uri, results.absolute())
+    unsent = False
+    for name, shipment in sync(results.absolute(), uri).items():
+        _print(console, f"{name}: {len(shipment.shipped)} trials")
+        for line in shipment.lines(results, uri):
+            _print(console, line)
+            unsent = True
+    return EXIT_PARTIAL if unsent else EXIT_OK
+
+
+def _tracking_uri(given: str | None, results: Path) -> str:
+    return given or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{results / 'mlflow.db'}"
+
+
+def _print(console: Console, line: str) -> None:
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _find(name: str) -> Experiment:
+    known = experiments()
+    if name not in known:
+        raise InputError(
+            f"{name!r} is not an experiment{nearest(name, list(known))}: `mucon-sweeps list` names them all"
+        )
+    return known[name]
+
+
+def _parser(experiment: Experiment, program: str | None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=program, description=f"{experiment.title}: {len(experiment.variants)} rows.")
+    add = parser.add_argument
+    add("--store", type=Path, help="feature store with the recordings (default: the built-in demo)")
+    add("--split", nargs="+", metavar="NAME", help="splits of the store, or all (default: 1)")
+    add("--seeds", type=_positive, metavar="N", help=f"seeds 1 to N (default: {experiment.seeds})")
+    add("--epochs", type=_positive, metavar="E", help="epochs of each trial (default: the recipe's)")
+    add("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of every trial; wins over the rows'")
+    add("--recipe", choices=sorted(RECIPES), help="configuration under the rows")
+    add("--results", type=Path, default=Path("results"), metavar="DIR", help="folder of the trials (default: results)")
+    add("--tracking-uri", metavar="URI", help="MLflow server (default: an SQLite file in the results folder)")
+    add("--cpus-per-trial", default="auto", metavar="N", help="default: 1, or 2 beside a GPU")
+    add("--gpus-per-trial", default="auto", metavar="N", help="default: 0.25 where there is a GPU, else 0")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where trials compute (default: auto)")
+    add("--dry-run", action="store_true", help="show the cells and what is known of them, and start nothing")
+    return parser
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return value
+
+
+def _settings(pairs: Sequence[str], epochs: int | None) -> dict[str, object]:
+    settings: dict[str, object] = {} if epochs is None else {"training.epochs": epochs}
+    problems = []
+    for pair in pairs:
+        path, equals, value = pair.partition("=")
+        if not equals:
+            problems.append(f"--set takes KEY=VALUE, {pair!r} has no '=': write --set mask.shape=bell")
+        settings[path.strip()] = value.strip()
+    if problems:
+        raise InputError(problems)
+    return settings
+
+
+def _check_writable(results: Path) -> None:
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        probe = results / f".writable.{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise InputError(
+            f"trials are written to the results folder, {results} cannot be written ({error.strerror}): "
+            "unlock it, or name another with --results"
+        ) from None
+
+
+def _demo_store(console: Console) -> Path:
+    if not (DEMO_STORE / "manifest.json").exists():
+        from mucon.synthetic import demo_store
+
+        _print(console, f"making the demo's recordings in {DEMO_STORE}")
+        DEMO_STORE.parent.mkdir(parents=True, exist_ok=True)
+        demo_store(DEMO_STORE)
+    return DEMO_STORE
+
+
+def _header(plan: Plan, recipe: str, seeds: int, console: Console) -> None:
+    shape = plan.experiment
+    _print(console, f"{shape.name}: {shape.title}")
+    size = f"recipe {recipe}, {len(shape.variants)} rows, {seeds} seeds"
+    _print(console, f"store {plan.store}, split {', '.join(plan.splits)}, {size}")
+
+
+def _dry_run(plan: Plan, console: Console) -> int:
+    known = plan.known()
+    for cell in plan.cells:
+        reason = f" ({known[cell.key].reason})" if known[cell.key].reason else ""
+        _print(console, f"{cell.identity}  {known[cell.key].state:<8}  {cell}{reason}")
+    return EXIT_OK

@@ -1,0 +1,287 @@
+"""Experiments as data: what is varied, what is shown, and the trials that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+import mucon
+from mucon import recipes
+from mucon.config import TrainConfig
+from mucon.errors import InputError
+from sweeps.service.identity import evaluation_identity, training_identity
+
+NOTHING: Mapping[str, object] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A number that a table shows.
+
+    Attributes:
+        title: the column's head.
+        metric: name of the score, as `mof`.
+        prediction: `frames`, `segments` or `full`.
+        unit: `percent` shows one decimal of a hundred, `fraction` three decimals of one.
+    """
+
+    title: str
+    metric: str
+    prediction: Literal["frames", "segments", "full"] = "full"
+    unit: Literal["percent", "fraction"] = "percent"
+
+
+MUCON_COLUMNS = (
+    Column(title="MoF", metric="mof"),
+    Column(title="Mat Score", metric="matching_score", unit="fraction"),
+    Column(title="F1@10", metric="f1_at_10"),
+    Column(title="F1@25", metric="f1_at_25"),
+    Column(title="F1@50", metric="f1_at_50"),
+    Column(title="MoF frames", metric="mof", prediction="frames"),
+    Column(title="MoF segments", metric="mof", prediction="segments"),
+)
+"""The paper's columns of Table 1b, and the accuracy of either branch alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """A row of the table.
+
+    Attributes:
+        labels: what stands in the row, one text for each of the experiment's `label_titles`.
+        settings: configuration path -> value, on top of the base.
+    """
+
+    labels: tuple[str, ...]
+    settings: Mapping[str, object] = field(default=NOTHING, hash=False)
+
+    @property
+    def name(self) -> str:
+        """The labels as one text."""
+        return ", ".join(self.labels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment:
+    """A table: its rows, columns and what it is trained on.
+
+    Attributes:
+        name: a word; the sweep's folder and its run on the tracking server are called so.
+        title: the table's caption.
+        label_titles: heads of the label columns.
+        variants: the rows.
+        columns: the scores shown.
+        base: the configuration on which the rows build, when recordings are named.
+        demo_base: the same for the demo's recordings.
+        seeds: how many, when it is not told; the demo takes `demo_seeds`.
+        splits: the store's splits, when it is not told.
+
+    Raises:
+        InputError: a row without a label for each title, or two rows with the same labels.
+    """
+
+    name: str
+    title: str
+    label_titles: tuple[str, ...]
+    variants: tuple[Variant, ...]
+    columns: tuple[Column, ...] = MUCON_COLUMNS
+    base: Callable[[], TrainConfig] = recipes.breakfast
+    demo_base: Callable[[], TrainConfig] = recipes.demo
+    seeds: int = 5
+    demo_seeds: int = 2
+    splits: tuple[str, ...] = ("1",)
+
+    def __post_init__(self) -> None:
+        problems = []
+        seen: set[tuple[str, ...]] = set()
+        for variant in self.variants:
+            if len(variant.labels) != len(self.label_titles):
+                problems.append(
+                    f"a row has one label for each of {', '.join(self.label_titles)}, row {variant.name!r} of "
+                    f"{self.name} has {len(variant.labels)}: label it"
+                )
+            if variant.labels in seen:
+                problems.append(f"rows have distinct labels, {variant.name!r} of {self.name} stands twice: rename one")
+            seen.add(variant.labels)
+        if not self.variants:
+            problems.append(f"an experiment has at least one row, {self.name} has none: add a variant")
+        if problems:
+            raise InputError(problems)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One training and one evaluation of it: everything that a worker needs to know.
+
+    Attributes:
+        identity: of the training; the trial folder's name.
+        evaluation: identity of the evaluation.
+        config: the full configuration, with its seed.
+        differences: what of it is not the default, by path.
+        split: name of the split.
+        data_fingerprint: of that split's videos.
+        store: absolute path of the store.
+        part: what is evaluated.
+    """
+
+    identity: str
+    evaluation: str
+    config: TrainConfig
+    differences: Mapping[str, Any]
+    split: str
+    data_fingerprint: str
+    store: str
+    part: str = "test"
+
+    @property
+    def key(self) -> str:
+        """Of the training and the evaluation together: what a cell of a table is."""
+        return f"{self.identity}-{self.evaluation}"
+
+    @classmethod
+    def of(cls, config: TrainConfig, *, split: str, data_fingerprint: str, store: str) -> Trial:
+        """The trial that a configuration with its seed makes on a split."""
+        config = TrainConfig.from_dict(config.to_dict())  # floats are floats, whoever wrote 1 for 1.0
+        differences = {path: value for path, value in config.differences().items() if path != "seed"}
+        return cls(
+            identity=training_identity(
+                config.trained_differences(),
+                split=split,
+                seed=config.seed,
+                fingerprint=data_fingerprint,
+                numerics=mucon.NUMERICS,
+            ),
+            evaluation=evaluation_identity({k: v for k, v in differences.items() if k.startswith("decoding.")}),
+            config=config,
+            differences=differences,
+            split=split,
+            data_fingerprint=data_fingerprint,
+            store=store,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for trial.json and for the way to a worker."""
+        return {
+            "identity": self.identity,
+            "evaluation": self.evaluation,
+            "method": "mucon",
+            "config": self.config.to_dict(),
+            "differences": dict(self.differences),
+            "split": self.split,
+            "seed": self.config.seed,
+            "data_fingerprint": self.data_fingerprint,
+            "numerics": mucon.NUMERICS,
+            "store": self.store,
+            "part": self.part,
+        }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Trial:
+        """The inverse of `to_dict`."""
+        return cls(
+            identity=value["identity"],
+            evaluation=value["evaluation"],
+            config=TrainConfig.from_dict(value["config"]),
+            differences=value["differences"],
+            split=value["split"],
+            data_fingerprint=value["data_fingerprint"],
+            store=value["store"],
+            part=value["part"],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """A trial in its place in the table."""
+
+    variant: Variant
+    split: str
+    seed: int
+    identity: str
+    evaluation: str
+
+    @property
+    def key(self) -> str:
+        """The trial's `key`."""
+        return f"{self.identity}-{self.evaluation}"
+
+    def __str__(self) -> str:
+        return f"{self.variant.name}, split {self.split}, seed {self.seed}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepInfo:
+    """What the tracking server is told of a sweep.
+
+    Attributes:
+        name: the experiment's name.
+        title: its caption.
+        command: the command line that was given.
+        config: the base configuration with the command line's settings, and what is common to all trials; plain values.
+    """
+
+    name: str
+    title: str
+    command: str
+    config: Mapping[str, Any]
+
+
+def expand(
+    experiment: Experiment,
+    *,
+    base: TrainConfig,
+    settings: Mapping[str, object],
+    seeds: Sequence[int],
+    fingerprints: Mapping[str, str],
+    store: str,
+) -> dict[Cell, Trial]:
+    """Every row of an experiment on every split with every seed.
+
+    Args:
+        experiment: the table.
+        base: the configuration under the rows.
+        settings: of the command line; they win over the rows'.
+        seeds: one trial each.
+        fingerprints: data fingerprint of each split.
+        store: absolute path of the store.
+
+    Returns:
+        Cell -> trial, seed by seed, so that a sweep that is stopped early has every row with few seeds rather than few
+        rows with every seed.
+
+    Raises:
+        InputError: an unknown setting, a wrong value, or two rows that become one trial.
+    """
+    if "seed" in settings:
+        raise InputError(f"a sweep gives each trial its seed, --set seed={settings['seed']} cannot: use --seeds")
+    configs = [(variant, base.with_values({**variant.settings, **settings})) for variant in experiment.variants]
+    made: dict[Cell, Trial] = {}
+    for seed in seeds:
+        for split, fingerprint in fingerprints.items():
+            for variant, config in configs:
+                trial = Trial.of(config.override("seed", seed), split=split, data_fingerprint=fingerprint, store=store)
+                cell = Cell(
+                    variant=variant, split=split, seed=seed, identity=trial.identity, evaluation=trial.evaluation
+                )
+                made[cell] = trial
+    problems = list(_merged_rows(list(made), settings))
+    if problems:
+        raise InputError(problems)
+    return made
+
+
+def _merged_rows(made: Sequence[Cell], settings: Mapping[str, object]) -> Iterator[str]:
+    first: dict[str, Variant] = {}
+    told: set[tuple[str, str]] = set()
+    for cell in made:
+        other = first.setdefault(cell.key, cell.variant)
+        if other is not cell.variant and (other.name, cell.variant.name) not in told:
+            told.add((other.name, cell.variant.name))
+            same = sorted(set(settings) & (set(other.settings) | set(cell.variant.settings)))
+            because = f" with --set {' '.join(f'{path}={settings[path]}' for path in same)}" if same else ""
+            yield (
+                f"rows of a table are different trials, {other.name!r} and {cell.variant.name!r} become the same"
+                f"{because}: leave out what makes them equal, or train that one row with `mucon train`"
+            )
