@@ -35,27 +35,10 @@ class StagedFolder:
     def __init__(self, target: Path, *, replace: bool) -> None:
         self.target = Path(os.path.realpath(target))
         self.replace = replace
-        self._check_target()
+        check_target(self.target, replace=self.replace)
         self.target.parent.mkdir(parents=True, exist_ok=True)
         self._remove_leftovers()
         self.path, self._lock = self._create()
-
-    def _check_target(self) -> None:
-        if not self.target.exists():
-            return
-        if not self.target.is_dir():
-            raise StoreError(f"a store is a folder, {self.target} is a file: choose another path or remove it")
-        if not any(self.target.iterdir()):
-            return
-        if not (self.target / MANIFEST).exists():
-            raise StoreError(
-                f"only a store is replaced, {self.target} holds other files: choose another path or empty it"
-            )
-        if not self.replace:
-            raise StoreError(
-                f"a store is not overwritten, one stands at {self.target}: choose another path or ask to replace it "
-                "(--replace)"
-            )
 
     def _remove_leftovers(self) -> None:
         """What killed writers have left for this target, and an old store whose successor is in its place."""
@@ -92,7 +75,7 @@ class StagedFolder:
         """
         os.fsync(self._lock)
         reach("storage.writer.publish")
-        self._check_target()
+        check_target(self.target, replace=self.replace)
         if self.target.exists() and any(self.target.iterdir()):
             if not exchange(self.path, self.target):
                 swap_in_two_steps(self.path, self.target)
@@ -103,7 +86,7 @@ class StagedFolder:
                 self.path.rename(self.target)
             except OSError as error:
                 if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                    self._check_target()
+                    check_target(self.target, replace=self.replace)
                 raise
         sync_folder(self.target.parent)
         os.close(self._lock)
@@ -112,6 +95,26 @@ class StagedFolder:
         """Removes the folder; the target is as it was."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
+
+
+def check_target(target: Path, *, replace: bool) -> None:
+    """Refuses what a store may not take the place of.
+
+    Raises:
+        StoreError: a file stands there, a folder with other files, or a store that shall not be replaced.
+    """
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise StoreError(f"a store is a folder, {target} is a file: choose another path or remove it")
+    if not any(target.iterdir()):
+        return
+    if not (target / MANIFEST).exists():
+        raise StoreError(f"only a store is replaced, {target} holds other files: choose another path or empty it")
+    if not replace:
+        raise StoreError(
+            f"a store is not overwritten, one stands at {target}: choose another path or ask to replace it (--replace)"
+        )
 
 
 def _try_lock(path: Path) -> int | None:

@@ -83,6 +83,11 @@ class Manifest:
         """Of the whole manifest, and through its checksums of the whole store."""
         return _checksum(_body(self))
 
+    @property
+    def n_bytes(self) -> int:
+        """Of all files of the store."""
+        return self.videos.bytes + sum(shard.bytes for shard in self.shards) + len(self.to_json().encode())
+
     def to_json(self) -> str:
         """The text of `manifest.json`."""
         return json.dumps({**_body(self), "sha256": self.sha256}, indent=1, ensure_ascii=False) + "\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -152,11 +153,36 @@ def open_store(path: str | os.PathLike[str]) -> Store:
     Raises:
         StoreError: no store there, another format version, or a file that is missing, cut short or damaged.
     """
-    return open_parts(Path(path), shards=True)
+    loaded = load(Path(path))
+    problems = [problem for _, problem in loaded.shards if problem is not None]
+    if problems:
+        raise StoreError(problems)
+    return Store(loaded.path, loaded.manifest, loaded.catalogue, [data for data, _ in loaded.shards])
 
 
-def open_parts(path: Path, *, shards: bool) -> Store:
-    """`open_store`, and with `shards` False the records alone, however the files of features are."""
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A store's files.
+
+    Attributes:
+        path: its folder, absolute.
+        manifest: its header.
+        catalogue: its records.
+        shards: for each file of features its bytes, mapped, and a line about what is wrong with its size.
+    """
+
+    path: Path
+    manifest: Manifest
+    catalogue: Catalogue
+    shards: list[tuple[memoryview, str | None]]
+
+
+def load(path: Path) -> Loaded:
+    """Reads manifest and records and maps the files of features, whose content is not looked at.
+
+    Raises:
+        StoreError: no store there, another format version, or damaged manifest or records.
+    """
     folder = Path(os.path.realpath(path))
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -166,34 +192,34 @@ def open_parts(path: Path, *, shards: bool) -> Store:
         raise StoreError(f"the store {folder} cannot be opened ({error.strerror}): see to its permissions") from error
     try:
         # All files through one handle: of one store, even when another takes its place meanwhile.
-        return _opened(folder, handle, shards)
+        manifest = _manifest(folder, handle)
+        catalogue = _catalogue(folder, handle, manifest)
+        return Loaded(folder, manifest, catalogue, [_listed(folder, handle, shard) for shard in manifest.shards])
+    except PermissionError as error:
+        raise StoreError(f"a file of the store {folder} cannot be read ({error}): see to its permissions") from error
     finally:
         os.close(handle)
 
 
-def _opened(folder: Path, handle: int, shards: bool) -> Store:
-    place = folder / MANIFEST
+def _manifest(folder: Path, handle: int) -> Manifest:
     header = _mapped(handle, MANIFEST)
     if header is None:
         raise StoreError(f"a store is a folder with {MANIFEST}, {folder} has none: name the folder of a store")
-    manifest = Manifest.from_json(bytes(header), str(place))
+    return Manifest.from_json(bytes(header), str(folder / MANIFEST))
+
+
+def _catalogue(folder: Path, handle: int, manifest: Manifest) -> Catalogue:
+    place = folder / manifest.videos.file
     data, problem = _listed(folder, handle, manifest.videos)
     if problem is None and hashlib.sha256(data).hexdigest() != manifest.videos.sha256:
-        problem = f"{folder / manifest.videos.file} does not agree with its checksum: copy or import the store again"
+        problem = f"the records agree with their checksum, {place} does not: copy or import the store again"
     if problem is not None:
         raise StoreError(problem)
     try:
         table = pq.ParquetFile(pa.BufferReader(pa.py_buffer(data))).read(use_threads=False)
     except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"{folder / manifest.videos.file} cannot be read ({error}): import the store again") from error
-    catalogue = Catalogue(table, str(folder / manifest.videos.file))
-    if not shards:
-        return Store(folder, manifest, catalogue, [])
-    found = [_listed(folder, handle, shard) for shard in manifest.shards]
-    problems = [problem for _, problem in found if problem is not None]
-    if problems:
-        raise StoreError(problems)
-    return Store(folder, manifest, catalogue, [view for view, _ in found])
+        raise StoreError(f"the records are a Parquet file, {place} is not ({error}): import the store again") from error
+    return Catalogue(table, str(place))
 
 
 def _listed(folder: Path, handle: int, entry: FileEntry) -> tuple[memoryview, str | None]:

@@ -128,11 +128,11 @@ class Catalogue:
         Raises:
             StoreError: there is no clip of that name.
         """
-        row: dict[str, Any] = self._table.slice(self.index(video), 1).to_pylist()[0]
-        described = Statistics(**{name: row.pop(name) for name in _STATISTICS})
-        for name in ("transcript", "lengths", "splits"):
-            row[name] = None if row[name] is None else tuple(row[name])
-        return Record(**row, statistics=described)
+        return _record(self._table.slice(self.index(video), 1).to_pylist()[0])
+
+    def records(self) -> list[Record]:
+        """All of them, in the order of the ids."""
+        return [_record(row) for row in self._table.to_pylist()]
 
     def column(self, name: str) -> list[Any]:
         """A column as a list, in the order of the ids."""
@@ -145,6 +145,14 @@ class Catalogue:
             for part in splits:
                 members.setdefault(part, []).append(video)
         return {part: tuple(members[part]) for part in sorted(members, key=natural)}
+
+
+def _record(row: dict[str, Any]) -> Record:
+    described = Statistics(**{name: row[name] for name in _STATISTICS})
+    plain = {name: value for name, value in row.items() if name in VIDEOS_SCHEMA.names and name not in _STATISTICS}
+    for name in ("transcript", "lengths", "splits"):
+        plain[name] = None if plain[name] is None else tuple(plain[name])
+    return Record(**plain, statistics=described)
 
 
 def _shard_rows(shard: IntArray, row_group: IntArray, first_row: IntArray, frames: IntArray) -> IntArray:

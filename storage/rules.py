@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from storage.errors import nearest, some
 from storage.schema import DTYPES, MAX_CLIP_BYTES
@@ -80,13 +79,21 @@ def id_problems(video: str, splits: Sequence[str]) -> list[str]:
     return problems
 
 
-def shape_problems(video: str, features: NDArray[Any], dim: int, dtype: str) -> list[str]:
-    """Lines about an array that is no clip `[T dim]` of real numbers, or one too large for `dtype`."""
-    if features.dtype.kind not in "fiub" or features.dtype.itemsize > 8:
-        return [f"features are real numbers of at most 64 bits, {video!r} has dtype {features.dtype}: convert them"]
-    if features.ndim != 2:
-        return [f"features are [T D], those of {video!r} have shape {list(features.shape)}: reshape them"]
-    frames, values = features.shape
+def shape_problems(video: str, shape: tuple[int, ...], found: np.dtype[Any], dim: int, dtype: str) -> list[str]:
+    """Lines about features that are no clip `[T dim]` of real numbers, or too large for one.
+
+    Args:
+        video: the clip's id.
+        shape: of its features.
+        found: their dtype.
+        dim: D of the store.
+        dtype: of the store.
+    """
+    if found.kind not in "fiub" or found.itemsize > 8:
+        return [f"features are real numbers of at most 64 bits, {video!r} has dtype {found}: convert them"]
+    if len(shape) != 2:
+        return [f"features are [T D], those of {video!r} have shape {list(shape)}: reshape them"]
+    frames, values = shape
     if values != dim:
         hint = "; they look transposed" if frames == dim else ""
         return [f"features are [T {dim}], those of {video!r} have shape [{frames} {values}]{hint}: correct them"]

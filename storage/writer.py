@@ -89,6 +89,7 @@ class StoreWriter:
         self._shards: list[Shard] = []
         self._shard: ShardWriter | None = None
         self._pending: list[NDArray[Any]] = []
+        self._sound = True
         self.conversion = Conversion()
 
     def __enter__(self) -> Self:
@@ -148,7 +149,7 @@ class StoreWriter:
         features = np.asarray(features)
         labels = None if transcript is None else [index(action) for action in transcript]
         frames = None if lengths is None else [index(length) for length in lengths]
-        problems = id_problems(id, splits) + shape_problems(id, features, self._dim, self._dtype)
+        problems = id_problems(id, splits) + shape_problems(id, features.shape, features.dtype, self._dim, self._dtype)
         if id in self._records:
             problems.append(f"ids are distinct, {id!r} was added already: rename one of the clips")
         if not problems:
@@ -158,6 +159,7 @@ class StoreWriter:
             raise StoreError(problems)
         reach("storage.writer.add")
         data, change = converted(features, self._dtype)
+        self._sound = False  # until this clip is whole: a failure that the caller catches must not be published
         with self._told():
             self._make_room(data.nbytes)
         self._records[id] = Record(
@@ -179,8 +181,9 @@ class StoreWriter:
         if self._pending_bytes >= self._limits.row_group_bytes:
             with self._told():
                 self._flush()
-        elif np.shares_memory(data, features):
+        elif np.may_share_memory(data, features):
             self._pending[-1] = data.copy()  # the caller's array may change before the row group is written
+        self._sound = True
 
     def _make_room(self, n_bytes: int) -> None:
         """Closes the row group, and the shard, when a clip of that size would make it too large."""
@@ -214,6 +217,8 @@ class StoreWriter:
             self._shards.append(shard.close())
 
     def _finish(self) -> None:
+        if not self._sound:
+            raise StoreError(f"a store is written whole, adding a clip to {self._path} had failed: write it again")
         if not self._records:
             raise StoreError(f"a store has at least one clip, none was added for {self._path}: add the clips")
         self._flush()

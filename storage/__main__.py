@@ -1,0 +1,7 @@
+"""`python -m storage`."""
+
+import sys
+
+from storage.cli import main
+
+sys.exit(main())
