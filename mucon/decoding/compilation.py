@@ -18,8 +18,8 @@ def compiled(function: F) -> F:
     """`function` compiled on its first call, without the interpreter's lock, and cached on disk.
 
     The cache lies where numba puts it: in the folder of `NUMBA_CACHE_DIR`, else beside the source, else in the user's
-    cache folder. Where none of these can be written (a read-only installation without a home) it lies in
-    `fallback_cache()`, and where that is not ours alone either, each process compiles anew.
+    cache folder. Where none of these can be written (a read-only installation without a home) it lies in a
+    `fallback_cache` under the system's temporary folder; where that is not ours alone, each process compiles anew.
     """
     import numba
 
@@ -28,7 +28,7 @@ def compiled(function: F) -> F:
     except RuntimeError as error:
         if "cannot cache function" not in str(error):
             raise
-    folder = fallback_cache()
+    folder = fallback_cache(Path(tempfile.gettempdir()))
     if folder is None:
         return cast(F, numba.njit(**_OPTIONS)(function))
     before = numba.config.CACHE_DIR
@@ -39,13 +39,13 @@ def compiled(function: F) -> F:
         numba.config.CACHE_DIR = before
 
 
-def fallback_cache() -> Path | None:
-    """A folder for compiled code under the system's temporary folder that only this user can enter, or None.
+def fallback_cache(parent: Path) -> Path | None:
+    """A folder for compiled code under `parent` that only this user can enter, made if need be, or None.
 
     Compiled code is read back as it lies there, so a folder that someone else made or may write is not used.
     """
     user = str(os.getuid()) if hasattr(os, "getuid") else "user"
-    folder = Path(tempfile.gettempdir()) / f"mucon-compiled-{user}"
+    folder = parent / f"mucon-compiled-{user}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         status = folder.lstat()

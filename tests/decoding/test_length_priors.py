@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import poisson
+
+from mucon.decoding.length_priors import LEAST_MEAN, Flat, Poisson, PoissonPerClass, Tabled, log_factorials
+from mucon.errors import InputError
+
+TRANSCRIPT = np.array([2, 0, 2])
+
+
+def test_poisson_log_probabilities_are_those_of_the_normalised_distribution():
+    means = [0.001, 0.3, 40.7, 5000.0]
+    table = Poisson(means).terms(np.arange(4), 9000).table()
+    expected = [poisson.logpmf(np.arange(9001), mean) for mean in means]
+    np.testing.assert_allclose(table, expected, rtol=1e-11, atol=1e-9)
+    assert np.exp(table[2]).sum() == pytest.approx(1.0, abs=1e-9)
+
+
+def test_poisson_per_class_gives_each_segment_the_mean_of_its_action():
+    per_class = PoissonPerClass([3.0, 5.0, 8.0]).terms(TRANSCRIPT, 20).table()
+    per_segment = Poisson([8.0, 3.0, 8.0]).terms(TRANSCRIPT, 20).table()
+    np.testing.assert_array_equal(per_class, per_segment)
+
+
+def test_the_log_probabilities_of_lengths_are_entries_of_the_table():
+    for prior in (Poisson([1.5, 2.0, 30.0]), PoissonPerClass([3.0, 5.0, 8.0]), Flat(), Tabled(np.eye(3, 21))):
+        terms = prior.terms(TRANSCRIPT, 20)
+        np.testing.assert_allclose(terms.log_probs([3, 1, 20]), terms.table()[[0, 1, 2], [3, 1, 20]], rtol=1e-15)
+
+
+def test_a_mean_that_underflowed_to_zero_counts_as_the_least_mean():
+    zero, least = Poisson([0.0]).terms(np.array([0]), 9), Poisson([LEAST_MEAN]).terms(np.array([0]), 9)
+    np.testing.assert_array_equal(zero.table(), least.table())
+
+
+def test_every_prior_that_declares_it_is_concave_is_concave():
+    for prior in (Poisson([0.001, 0.3, 5000.0]), PoissonPerClass([7.0, 0.2, 90.0]), Flat()):
+        assert prior.is_log_concave
+        assert prior.longest is None
+        bend = np.diff(prior.terms(TRANSCRIPT, 3000).table(), n=2, axis=1)
+        assert bend.max() <= 1e-10
+
+
+def test_a_table_tells_from_its_values_whether_it_is_concave():
+    assert Tabled([[0, 1, 2, 2, 1]]).is_log_concave
+    assert not Tabled([[0, 1, 2, 1, 2]]).is_log_concave
+    assert not Tabled([[0, 1, 2, -np.inf, -np.inf]]).is_log_concave
+    assert Tabled([[-np.inf, 1, 2]]).is_log_concave, "length 0 is not used"
+    assert Tabled([[0, 1, 2]]).longest == 2
+
+
+def test_log_factorials_grow_by_the_logarithm_of_each_number():
+    values = log_factorials(5000)
+    assert len(values) == 5001
+    np.testing.assert_allclose(np.diff(values), np.log(np.arange(1, 5001)), rtol=0, atol=1e-10)
+    np.testing.assert_array_equal(log_factorials(3), values[:4])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0])
+@pytest.mark.parametrize("prior", [Poisson, PoissonPerClass])
+def test_means_that_are_no_lengths_are_refused_all_at_once(prior, value):
+    with pytest.raises(InputError) as caught:
+        prior([value, 2.0, value])
+    assert len(caught.value.problems) == 2
+    assert "finite and at least 0" in caught.value.problems[1]
+    assert f" 2 is {value}: correct the mean" in caught.value.problems[1]
+
+
+def test_priors_made_for_another_transcript_are_refused():
+    with pytest.raises(InputError, match=r"2 means for 3 segments: give M means"):
+        Poisson([1.0, 2.0]).terms(TRANSCRIPT, 9)
+    with pytest.raises(InputError, match=r"action 2 is not among 2 means: give N means"):
+        PoissonPerClass([1.0, 2.0]).terms(TRANSCRIPT, 9)
+    with pytest.raises(InputError, match=r"2 rows for 3 segments: give M rows"):
+        Tabled(np.zeros((2, 10))).terms(TRANSCRIPT, 9)
+
+
+def test_tables_of_a_wrong_shape_or_with_nan_are_refused():
+    with pytest.raises(InputError, match=r"\[M L\+1\].*this is \[3\]: reshape it"):
+        Tabled([0.0, 1.0, 2.0])
+    with pytest.raises(InputError, match=r"segment 1 has nan at length 2: correct the table"):
+        Tabled([[0, 0, 0], [0, 0, np.nan]])

@@ -1,0 +1,71 @@
+"""Metrics written from their definitions, frame by frame and segment by segment. Slow and obvious."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+
+def segments_of(labels: Sequence[int], ignored: Collection[int] = ()) -> list[tuple[int, set[int]]]:
+    """Maximal runs as (action, set of frames)."""
+    found: list[tuple[int, set[int]]] = []
+    for t, label in enumerate(labels):
+        if t and labels[t - 1] == label:
+            found[-1][1].add(t)
+        else:
+            found.append((int(label), {t}))
+    return [segment for segment in found if segment[0] not in ignored]
+
+
+def mof(target, prediction, ignored=()):
+    counted = [t for t in range(len(target)) if target[t] not in ignored]
+    return sum(target[t] == prediction[t] for t in counted) / len(counted) if counted else None
+
+
+def f1_counts(target, prediction, threshold, ignored=()):
+    true, predicted = segments_of(target, ignored), segments_of(prediction, ignored)
+    found: set[int] = set()
+    right = 0
+    for action, frames in predicted:
+        best, best_overlap = None, 0.0
+        for index, (true_action, true_frames) in enumerate(true):
+            overlap = len(frames & true_frames) / len(frames | true_frames) if true_action == action else 0.0
+            if overlap > best_overlap:
+                best, best_overlap = index, overlap
+        if best is not None and best_overlap >= threshold and best not in found:
+            found.add(best)
+            right += 1
+    return right, len(predicted) - right, len(true) - right
+
+
+def best_of_class(target, prediction, ignored=(), over="union"):
+    true, predicted = segments_of(target, ignored), segments_of(prediction, ignored)
+    if not true:
+        return None
+    total = 0.0
+    for action, frames in true:
+        shares = [
+            len(frames & other) / len(frames | other if over == "union" else other)
+            for other_action, other in predicted
+            if other_action == action
+        ]
+        total += max(shares, default=0.0)
+    return total / len(true)
+
+
+def edit_distance(a, b):
+    table = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
+    for i in range(len(a) + 1):
+        for j in range(len(b) + 1):
+            if i == 0 or j == 0:
+                table[i][j] = i + j
+            else:
+                table[i][j] = min(
+                    table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + int(a[i - 1] != b[j - 1])
+                )
+    return table[len(a)][len(b)]
+
+
+def edit(target, prediction, ignored=()):
+    a = [action for action, _ in segments_of(target, ignored)]
+    b = [action for action, _ in segments_of(prediction, ignored)]
+    return 1 - edit_distance(a, b) / max(len(a), len(b)) if a or b else None
