@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Literal
 
 import mucon
@@ -12,8 +11,6 @@ from mucon import recipes
 from mucon.config import TrainConfig
 from mucon.errors import InputError
 from sweeps.service.identity import evaluation_identity, training_identity
-
-NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +52,7 @@ class Variant:
     """
 
     labels: tuple[str, ...]
-    settings: Mapping[str, object] = field(default=NOTHING, hash=False)
+    settings: Mapping[str, object] = field(default_factory=dict, hash=False)
 
     @property
     def name(self) -> str:

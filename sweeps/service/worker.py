@@ -17,6 +17,7 @@ from pathlib import Path
 from mucon import checkpoint, failpoints
 from mucon.errors import Diverged, InputError, Interrupted
 from mucon.evaluation import Evaluation, evaluate
+from mucon.inference import PREDICTIONS
 from mucon.training import EpochReport, train
 from mucon.videos import videos_of, vocabulary_of
 from storage import open_store
@@ -26,7 +27,6 @@ from sweeps.service.journal import Journal
 from sweeps.service.lease import Lease, LeaseLostError
 from sweeps.service.trial_folder import State, TrialFolder, write_json
 
-PREDICTIONS = ("frames", "segments", "full")
 WAITING = 0.5
 """Seconds between two looks at a trial that another process trains."""
 
@@ -160,7 +160,13 @@ def _evaluate(trial: Trial, folder: TrialFolder, device: str, held: Lease) -> No
     store = open_store(trial.store)
     trained = checkpoint.load(folder.run_path / "checkpoint")
     started = time.perf_counter()
-    evaluation = evaluate(trained, videos_of(store, trial.split, trial.part), device=device, predictions=PREDICTIONS)
+    evaluation = evaluate(
+        trained,
+        videos_of(store, trial.split, trial.part),
+        device=device,
+        predictions=PREDICTIONS,
+        decoding=trial.config.decoding,
+    )
     seconds = time.perf_counter() - started
     held.check()
     _write_predictions(evaluation, store.manifest.vocabulary, folder.evaluation_path(trial.evaluation) / "predictions")
