@@ -72,6 +72,4 @@ class Segmentation:
     def spans(self) -> Iterator[tuple[int, int, int]]:
         """`(action, start, stop)` of each segment, `stop` exclusive."""
         stops = np.cumsum(self.lengths)
-        yield from zip(
-            self.transcript.tolist(), (stops - self.lengths).tolist(), stops.tolist(), strict=True
-        )
+        yield from zip(self.transcript.tolist(), (stops - self.lengths).tolist(), stops.tolist(), strict=True)

@@ -1,0 +1,212 @@
+"""The command line `mucon`: train, evaluate, predict, and the store's commands."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import types
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, InputError, Interrupted
+from storage import StoreError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command; the exit status is 0, 1 (our fault), 2 (input), 3 (part failed) or 130 (interrupted)."""
+    parser = build_parser()
+    parsed = parser.parse_args(arguments)
+    run: Callable[[argparse.Namespace], int] = parsed.run
+    try:
+        return run(parsed)
+    except (InputError, StoreError) as error:
+        for problem in error.problems:
+            print(f"mucon: {problem}", file=sys.stderr)
+        return EXIT_INPUT
+    except Interrupted as stop:
+        print(f"mucon: {stop}; the same command goes on from there", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    from mucon.recipes import RECIPES
+    from mucon.store_commands import add_store_commands
+
+    parser = argparse.ArgumentParser(
+        prog="mucon", description="Action segmentation learnt from transcripts (MuCon): train, evaluate, predict."
+    )
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    train = commands.add_parser("train", help="train a model on a store", description=_train.__doc__)
+    train.add_argument("recipe", choices=sorted(RECIPES), metavar="RECIPE", help=", ".join(sorted(RECIPES)))
+    _add_data(train)
+    train.add_argument("--seed", type=int, default=1, help="of weights, order and dropout (default 1)")
+    train.add_argument("--out", type=Path, required=True, metavar="RUN", help="folder of the run; goes on if it exists")
+    train.add_argument("--epochs", type=int, help="length of the run; schedule points follow it")
+    train.add_argument(
+        "--set", dest="settings", action="append", default=[], metavar="PATH=VALUE",
+        help="replace one setting, as loss.smoothing=0.2 (repeatable; `mucon recipes` lists them)",
+    )  # fmt: skip
+    train.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:0 (default auto)")
+    train.set_defaults(run=_train)
+
+    evaluate = commands.add_parser("evaluate", help="score a run on a store", description=_evaluate.__doc__)
+    evaluate.add_argument("run_folder", type=Path, metavar="RUN", help="folder that `mucon train` wrote")
+    _add_data(evaluate)
+    evaluate.add_argument("--part", default="test", help="part of the split (default test)")
+    evaluate.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:0 (default auto)")
+    evaluate.add_argument("--json", action="store_true", help="one line of JSON, fractions 0..1")
+    evaluate.set_defaults(run=_evaluate)
+
+    predict = commands.add_parser("predict", help="segment new recordings", description=_predict.__doc__)
+    predict.add_argument("run_folder", type=Path, metavar="RUN", help="folder that `mucon train` wrote")
+    predict.add_argument("features", type=Path, nargs="+", metavar="FEATURES.npy", help="[T, D] arrays")
+    predict.add_argument("--prediction", default="full", help="frames, segments or full (default full)")
+    predict.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:0 (default auto)")
+    predict.add_argument("--json", action="store_true", help="one line of JSON per recording")
+    predict.set_defaults(run=_predict)
+
+    recipes = commands.add_parser("recipes", help="list recipes and all settings", description=_recipes.__doc__)
+    recipes.set_defaults(run=_recipes)
+
+    add_store_commands(commands)
+    return parser
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--store", type=Path, required=True, help="feature store (see `mucon store import --help`)")
+    parser.add_argument("--split", default="1", help="name of the split (default 1)")
+
+
+def parse_settings(settings: Sequence[str]) -> dict[str, str]:
+    """`["a.b=1"]` as `{"a.b": "1"}`.
+
+    Raises:
+        InputError: an item without `=`.
+    """
+    wrong = [item for item in settings if "=" not in item]
+    if wrong:
+        raise InputError(f"--set takes PATH=VALUE, not {item!r}: write as --set loss.smoothing=0.2" for item in wrong)
+    return {path.strip(): value.strip() for path, _, value in (item.partition("=") for item in settings)}
+
+
+def _train(args: argparse.Namespace) -> int:
+    """Trains on a split's training part. Ctrl-C writes a checkpoint; the same command goes on from it."""
+    from mucon.recipes import RECIPES
+    from mucon.reporting import EpochPrinter
+    from mucon.training import train
+    from mucon.videos import videos_of, vocabulary_of
+    from storage import open_store
+
+    values: dict[str, Any] = {"seed": args.seed}
+    if args.epochs is not None:
+        values["training.epochs"] = args.epochs
+    config = RECIPES[args.recipe]().with_values({**values, **parse_settings(args.settings)})
+    store = open_store(args.store)
+    stop = StopOnSignal()
+    with EpochPrinter(config.training.epochs) as printer:
+        train(
+            config,
+            videos_of(store, args.split, "train"),
+            vocabulary_of(store),
+            folder=args.out,
+            device=args.device,
+            report=printer.epoch,
+            should_stop=stop.asked,
+        )
+    print(f"trained: {args.out / 'checkpoint'}")
+    print(f"next:    mucon evaluate {args.out} --store {args.store} --split {args.split}")
+    return EXIT_OK
+
+
+class StopOnSignal:
+    """The first SIGINT or SIGTERM asks to stop after the step; the second SIGINT stops at once."""
+
+    def __init__(self) -> None:
+        self.stopping = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._handle)
+
+    def _handle(self, number: int, frame: types.FrameType | None) -> None:
+        if self.stopping:
+            raise KeyboardInterrupt
+        self.stopping = True
+        print("mucon: stopping after this step with a checkpoint; again to stop at once", file=sys.stderr)
+
+    def asked(self) -> bool:
+        """Whether a signal came."""
+        return self.stopping
+
+
+def _evaluate(args: argparse.Namespace) -> int:
+    """Scores the predictions frames (MuCon-Y), segments (MuCon-S) and full (MuCon-full) on a split's test part."""
+    from mucon import checkpoint
+    from mucon.evaluation import evaluate
+    from mucon.reporting import print_scores
+    from mucon.videos import check_same_data, videos_of, vocabulary_of
+    from storage import open_store
+
+    trained = checkpoint.load(args.run_folder / "checkpoint")
+    store = open_store(args.store)
+    check_same_data(trained.vocabulary, trained.model.size.dim, vocabulary_of(store), store.manifest.dim)
+    found = evaluate(trained, videos_of(store, args.split, args.part), device=args.device)
+    if args.json:
+        print(json.dumps({**found.scores, "weights_sha256": checkpoint.weights_sha256(trained.model)}))
+    else:
+        print_scores(found)
+    return EXIT_OK
+
+
+def _predict(args: argparse.Namespace) -> int:
+    """Segments recordings from their features alone: one line per segment with first frame, frames and action."""
+    from mucon import checkpoint
+    from mucon.device import choose_device
+    from mucon.inference import predict
+    from mucon.npy import read_features
+    from mucon.videos import Video
+
+    device = choose_device(args.device)
+    trained = checkpoint.load(args.run_folder / "checkpoint", device)
+    videos = [Video.from_arrays(path.stem, read_features(path)) for path in args.features]
+    for video in videos:
+        found = predict(trained, video.features(device), predictions=(args.prediction,))
+        spans = list(found.segmentations[args.prediction].spans())
+        segments = [
+            {"action": trained.vocabulary.actions[action], "start": start, "frames": stop - start}
+            for action, start, stop in spans
+        ]
+        if args.json:
+            print(json.dumps({"id": video.id, "n_frames": video.n_frames, "cut": found.cut, "segments": segments}))
+            continue
+        print(f"{video.id}: {video.n_frames} frames, {len(segments)} segments{' (cut)' if found.cut else ''}")
+        for segment in segments:
+            print(f"{segment['start']:>8} {segment['frames']:>7}  {segment['action']}")
+    return EXIT_OK
+
+
+def _recipes(args: argparse.Namespace) -> int:
+    """Prints what each recipe changes, and every setting with its default value."""
+    from mucon.config import TrainConfig, flatten
+    from mucon.recipes import RECIPES
+
+    for name, recipe in RECIPES.items():
+        summary = (recipe.__doc__ or "").strip().splitlines()[0]
+        print(f"{name}: {summary}")
+        for path, value in recipe().differences().items():
+            print(f"    {path} = {_shown(value)}")
+    print("\nsettings (--set PATH=VALUE) and their defaults:")
+    for path, value in flatten(TrainConfig().to_dict()).items():
+        print(f"    {path} = {_shown(value)}")
+    return EXIT_OK
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,139 @@
+"""The losses of one video as pure functions of tensors (paper, sections 4.4 and 4.6). All are float32 or float64."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+from torch.nn import functional
+
+from mucon.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossConfig:
+    """Weights of the terms and the choices that the paper leaves open.
+
+    Attributes:
+        mutual_consistency: weight of L_mu.
+        transcript: weight of L_t.
+        length: alpha, weight of the length regulariser.
+        smoothing: beta, weight of the smoothing loss.
+        over_segments: how L_mu runs over the segments. Deviation: the paper sums; the published program, and so
+            the published numbers, take the mean.
+        normalise: what L_mu's summed logits are divided by: `length` (l'_m, the paper), `stretched_length` (with the
+            overlap, the published program) or `mask_sum` (the sum of the mask over the frames).
+        detach_length: no gradient through that divisor.
+        consistency: `segment`: cross-entropy of averaged logits, equation (2); `frame`: masked cross-entropy of each
+            frame, summed over segments and divided by T (the published program's alternative).
+        length_width: w, log lengths in [-w, w] cost nothing.
+        smoothing_threshold: tau.
+        smoothing_rule: `per_term`: min(tau, |difference|)² each, then the mean (paper). `after_mean`: the mean of the
+            squares, then at most tau² (published program).
+    """
+
+    mutual_consistency: float = 1.0
+    transcript: float = 1.0
+    length: float = 0.1
+    smoothing: float = 0.1
+    over_segments: Literal["mean", "sum"] = "mean"
+    normalise: Literal["length", "stretched_length", "mask_sum"] = "length"
+    detach_length: bool = False
+    consistency: Literal["segment", "frame"] = "segment"
+    length_width: float = 2.0
+    smoothing_threshold: float = 4.0
+    smoothing_rule: Literal["per_term", "after_mean"] = "per_term"
+
+    def __post_init__(self) -> None:
+        for name in ("mutual_consistency", "transcript", "length", "smoothing", "length_width", "smoothing_threshold"):
+            value = getattr(self, name)
+            if not value >= 0:
+                raise InputError(f"loss.{name} is at least 0, not {value}: use 0 to switch a term off")
+
+
+def segment_consistency(
+    latent_logits: Tensor,
+    latent_masks: Tensor,
+    transcript: Tensor,
+    divisors: Tensor,
+    over_segments: Literal["mean", "sum"] = "mean",
+) -> Tensor:
+    """L_mu: cross-entropy between each segment's averaged logits and its action; a scalar.
+
+    Args:
+        latent_logits: `[T', N]` before the softmax.
+        latent_masks: `[M, T']`, masks summed over each latent frame's frames (`masks.frames_per_latent`).
+        transcript: `[M]` int64.
+        divisors: `[M]`, frames by which the summed logits are divided.
+        over_segments: mean or sum.
+
+    Source: paper, equations (1) to (3).
+    """
+    averaged = (latent_masks @ latent_logits) / divisors[:, None]
+    return functional.cross_entropy(averaged, transcript, reduction=over_segments)
+
+
+def frame_consistency(latent_logits: Tensor, latent_masks: Tensor, transcript: Tensor, n_frames: int) -> Tensor:
+    """Masked cross-entropy of the frames, summed over segments and divided by T; a scalar.
+
+    Args:
+        latent_logits: `[T', N]`.
+        latent_masks: `[M, T']`, masks summed over each latent frame's frames.
+        transcript: `[M]` int64.
+        n_frames: T.
+    """
+    costs = -functional.log_softmax(latent_logits, dim=1)
+    return (latent_masks * costs.t()[transcript]).sum() / n_frames
+
+
+def transcript_loss(transcript_logits: Tensor, targets: Tensor) -> Tensor:
+    """L_t: cross-entropy summed over the M actions and the end symbol; a scalar.
+
+    Args:
+        transcript_logits: `[M+1, N+1]`.
+        targets: `[M+1]` int64, the transcript and the end symbol N.
+
+    Source: paper, section 4.3.
+    """
+    return functional.cross_entropy(transcript_logits, targets, reduction="sum")
+
+
+def length_loss(log_lengths: Tensor, width: float = 2.0) -> Tensor:
+    """L_l: by how much the relative log lengths `[M]` leave [-width, width], summed; a scalar.
+
+    Source: paper, equation (11).
+
+    >>> import torch
+    >>> length_loss(torch.tensor([-3.0, 0.0, 2.5])).item()
+    1.5
+    """
+    return functional.relu(log_lengths.abs() - width).sum()
+
+
+def smoothing_loss(
+    latent_logits: Tensor,
+    n_frames: int,
+    threshold: float = 4.0,
+    rule: Literal["per_term", "after_mean"] = "per_term",
+) -> Tensor:
+    """L_s: squared differences between neighbouring frames' log-probabilities, averaged over (T-1)·N terms; a scalar.
+
+    Frames that share a latent frame do not differ, so only the T'-1 borders between latent frames are computed. The
+    earlier frame is detached. Deviation: the paper detaches nothing and divides by T·N; MS-TCN, from which the loss
+    is taken, and the published program do as here.
+
+    Args:
+        latent_logits: `[T', N]`.
+        n_frames: T.
+        threshold: tau.
+        rule: clamp each term, or the mean (published program).
+
+    Source: paper, equations (12) and (13).
+    """
+    log_probs = functional.log_softmax(latent_logits, dim=1)
+    differences = log_probs[1:] - log_probs[:-1].detach()
+    count = max(n_frames - 1, 1) * latent_logits.shape[1]
+    if rule == "per_term":
+        return differences.abs().clamp(max=threshold).square().sum() / count
+    return (differences.square().sum() / count).clamp(max=threshold**2)

@@ -1,0 +1,154 @@
+"""Differentiable segment masks: a template stretched to each segment's predicted place (paper, section 4.5).
+
+Deviation: the paper's formula (8) makes ramps that are l/J wide and late by one template cell. Here a ramp is l/J
+wide and centred on the segment's end, in closed form (linear interpolation between two template samples), so that
+the sum of a mask over the frames differs from its integral over [0, T] by at most one frame. `corner_aligned=True`
+is what the published program computed: frames at t·T/(T-1), ramps outside the segment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from mucon.errors import InputError
+
+MaskShape = Literal["box", "bell", "trapezoid"]
+SHAPES: tuple[MaskShape, ...] = ("box", "bell", "trapezoid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskConfig:
+    """How a segment becomes a mask.
+
+    Attributes:
+        shape: the template: `box`, `bell` (Gaussian) or `trapezoid`.
+        overlap: share of its length by which a mask reaches over each end of its segment, 0 <= overlap < 1.
+        overlap_rule: `symmetric`: length l(1 + 2·overlap), start p - overlap·l. `published`: the same length, start
+            p - overlap/2 of the stretched length (6 % on the left and 14 % on the right for 0.1).
+            Deviation: the paper's figure is symmetric, so that is the default.
+        corner_aligned: the sampling rule of the published program (PyTorch 1.1).
+        n_samples: samples J of the template.
+
+    Raises:
+        InputError: a value outside its range.
+    """
+
+    shape: MaskShape = "box"
+    overlap: float = 0.0
+    overlap_rule: Literal["symmetric", "published"] = "symmetric"
+    corner_aligned: bool = False
+    n_samples: int = 100
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.overlap < 1:
+            raise InputError(f"mask.overlap is a share with 0 <= overlap < 1, not {self.overlap}: use 0.1 for 10 %")
+        if self.n_samples < 4:
+            raise InputError(f"mask.n_samples is at least 4, not {self.n_samples}")
+
+
+def template(shape: MaskShape, n_samples: int = 100, *, device: torch.device | None = None) -> Tensor:
+    """The reference template U `[J]` float32 in [0, 1].
+
+    The bell is a Gaussian of standard deviation J/5 about the middle; the trapezoid has flanks of J/4 samples that
+    rise from 0.5 and fall to 0.5 in steps of 2/J.
+
+    Source: paper, figure 4 shows the shapes; the values are the published program's.
+
+    >>> template("trapezoid", 8).tolist()
+    [0.5, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 0.75]
+    """
+    index = torch.arange(n_samples, dtype=torch.float64)
+    if shape == "box":
+        values = torch.ones_like(index)
+    elif shape == "bell":
+        values = torch.exp(-0.5 * ((index - (n_samples - 1) / 2) / (n_samples / 5)) ** 2)
+    else:
+        rise = 0.5 + 2 * index / n_samples
+        fall = 1 - 2 * (index - 3 * n_samples / 4) / n_samples
+        values = torch.minimum(rise, fall).clamp(max=1.0)
+    return values.to(device=device, dtype=torch.float32)
+
+
+def absolute_lengths(log_lengths: Tensor, n_frames: int) -> Tensor:
+    """Lengths `[M]` in frames that sum to `n_frames`, from relative log lengths `[M]`.
+
+    Source: paper, equation (5).
+
+    >>> absolute_lengths(torch.tensor([0.0, 0.0]), 10).tolist()
+    [5.0, 5.0]
+    """
+    return n_frames * torch.softmax(log_lengths, dim=0)
+
+
+def stretched(starts: Tensor, lengths: Tensor, config: MaskConfig) -> tuple[Tensor, Tensor]:
+    """Starts and lengths `[M]` of the masks: those of the segments, grown by the overlap."""
+    if config.overlap == 0:
+        return starts, lengths
+    grown = lengths * (1 + 2 * config.overlap)
+    shift = config.overlap * lengths if config.overlap_rule == "symmetric" else 0.5 * config.overlap * grown
+    return starts - shift, grown
+
+
+def segment_masks(lengths: Tensor, n_frames: int, config: MaskConfig) -> Tensor:
+    """Masks `[M, T]` of consecutive segments, differentiable in their lengths.
+
+    Args:
+        lengths: `[M]` frames, positive, as from `absolute_lengths`.
+        n_frames: T.
+        config: shape, overlap and sampling rule.
+
+    Returns:
+        Values in [0, 1]: the template of segment m stretched to its place, 0 outside.
+
+    Source: paper, equations (4), (6) to (10).
+
+    >>> segment_masks(torch.tensor([2.0, 2.0]), 4, MaskConfig()).round().tolist()
+    [[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0]]
+    """
+    starts, mask_lengths = stretched(_starts(lengths), lengths, config)
+    frames = torch.arange(n_frames, dtype=lengths.dtype, device=lengths.device)
+    whole = starts.detach().floor()
+    fraction = (starts - whole).to(lengths.dtype)
+    if config.corner_aligned:
+        offset, scale, shift = frames / max(n_frames - 1, 1), config.n_samples - 1, 0.0
+    else:
+        offset, scale, shift = torch.full_like(frames, 0.5), config.n_samples, 0.5
+    since_start = (frames - whole.to(lengths.dtype)[:, None]) + (offset - fraction[:, None])
+    index = since_start * (scale / mask_lengths)[:, None] - shift
+    return sample_template(template(config.shape, config.n_samples, device=lengths.device).to(lengths.dtype), index)
+
+
+def _starts(lengths: Tensor) -> Tensor:
+    """Starts `[M]` float64: a sum of thousands of frames in float32 would move a border by 1e-4 frames."""
+    exact = lengths.double()
+    return torch.cumsum(exact, 0) - exact
+
+
+def sample_template(values: Tensor, index: Tensor) -> Tensor:
+    """Linear interpolation of the template `[J]` at real positions, zero one cell beyond its ends.
+
+    Source: paper, equations (9) and (10), the gradient of which is that of this expression.
+    """
+    padded = torch.nn.functional.pad(values, (1, 1))
+    slopes = torch.nn.functional.pad(padded[1:] - padded[:-1], (0, 1))
+    inside = (index + 1).clamp(0, len(values) + 1)
+    cell = inside.detach().floor()
+    number = cell.long()
+    return padded[number] + slopes[number] * (inside - cell)
+
+
+def frames_per_latent(masks: Tensor, latent_of_frame: Tensor, n_latent: int) -> Tensor:
+    """Masks `[M, T]` summed over the frames that each latent frame covers: `[M, T']`.
+
+    The product of this with latent logits equals that of the masks with the upsampled logits.
+
+    Args:
+        masks: `[M, T]`.
+        latent_of_frame: `[T]` int64, rising.
+        n_latent: T'.
+    """
+    return masks.new_zeros(len(masks), n_latent).index_add(1, latent_of_frame, masks)

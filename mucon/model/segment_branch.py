@@ -1,0 +1,154 @@
+"""The segment branch f_s: a sequence-to-sequence network with attention that names the segments and their lengths."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mucon.errors import InputError
+from mucon.model.layers import dropout
+from mucon.model.recurrence import DecoderWeights, decode_given
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentBranchConfig:
+    """Size of the segment branch.
+
+    Attributes:
+        hidden: width of the encoder in each direction, of the decoder and of the symbols' embedding.
+        dropout: probability on the embedded symbol.
+
+    Raises:
+        InputError: a value outside its range.
+    """
+
+    hidden: int = 128
+    dropout: float = 0.25
+
+    def __post_init__(self) -> None:
+        if self.hidden < 2:
+            raise InputError(f"segment_branch.hidden is at least 2, not {self.hidden}")
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"segment_branch.dropout is a probability below 1, not {self.dropout}")
+
+
+class Encoded(NamedTuple):
+    """What the decoder needs of a latent sequence: computed once, read at each step.
+
+    Attributes:
+        keys: `[T', H]`, attention's view of the encoder's states.
+        values: `[T', H]`, the encoder's states already mapped by the decoder's input layer.
+        state: `[H]` and `[H]`, hidden and cell state from which decoding starts.
+    """
+
+    keys: Tensor
+    values: Tensor
+    state: tuple[Tensor, Tensor]
+
+
+class Decoded(NamedTuple):
+    """Greedy decoding's result.
+
+    Attributes:
+        transcript: ids without the end symbol.
+        log_lengths: `[M]` relative log lengths.
+        cut: the end symbol never came within the step limit.
+    """
+
+    transcript: tuple[int, ...]
+    log_lengths: Tensor
+    cut: bool
+
+
+class SegmentBranch(nn.Module):
+    """Bidirectional LSTM encoder, attention, LSTM decoder, transcript head and length head.
+
+    The length head reads the decoder's input vector and the raw transcript logits. Deviation: the paper says hidden
+    state and probabilities; the published program is as here.
+
+    Source: paper, section 4.3.
+    """
+
+    def __init__(self, channels: int, n_actions: int, config: SegmentBranchConfig) -> None:
+        super().__init__()
+        hidden = config.hidden
+        self.n_actions = n_actions
+        self.dropout = config.dropout
+        self.encoder = nn.LSTM(channels, hidden, bidirectional=True)
+        self.initial_hidden = nn.Linear(2 * hidden, hidden)
+        self.initial_cell = nn.Linear(2 * hidden, hidden)
+        self.attention_keys = nn.Parameter(torch.randn(2 * hidden, hidden) / math.sqrt(2 * hidden))
+        self.attention_query = nn.Linear(hidden, hidden)
+        self.attention_score = nn.Parameter(torch.randn(hidden) / math.sqrt(hidden))
+        self.embedding = nn.Embedding(n_actions + 2, hidden)
+        self.combine = nn.Linear(3 * hidden, hidden)
+        self.decoder = nn.LSTMCell(hidden, hidden)
+        self.transcript_head = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, n_actions + 1))
+        self.length_head = nn.Sequential(
+            nn.ReLU(), nn.Linear(hidden + n_actions + 1, hidden // 2), nn.ReLU(), nn.Linear(hidden // 2, 1)
+        )
+
+    def encode(self, latent: Tensor) -> Encoded:
+        """Reads a latent sequence `[T', D']`."""
+        states, (last_hidden, last_cell) = self.encoder(latent)
+        context_weight = self.combine.weight[:, self.decoder.hidden_size :]
+        return Encoded(
+            keys=states @ self.attention_keys,
+            values=states @ context_weight.t(),
+            state=(self.initial_hidden(last_hidden.flatten()), self.initial_cell(last_cell.flatten())),
+        )
+
+    def embed(self, symbols: Tensor) -> Tensor:
+        """The symbols' share of the decoder's input, `[K]` -> `[K, H]`."""
+        embedded = dropout(functional.relu(self.embedding(symbols)), self.dropout, self.training)
+        symbol_weight = self.combine.weight[:, : self.decoder.hidden_size]
+        return functional.linear(embedded, symbol_weight, self.combine.bias)
+
+    def heads(self, entries: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Transcript logits `[K, N+1]` and log lengths `[K]` of K steps' inputs and hidden states `[K, H]`."""
+        logits = self.transcript_head(states)
+        return logits, self.length_head(torch.cat((entries, logits), dim=1)).squeeze(1)
+
+    def recur(self, encoded: Encoded, symbols: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The recurrence over K embedded symbols: inputs and hidden states `[K, H]`, last cell state `[H]`."""
+        query, cell = self.attention_query, self.decoder
+        weights = DecoderWeights(
+            query.weight, query.bias, self.attention_score, cell.weight_ih, cell.weight_hh, cell.bias_ih + cell.bias_hh
+        )
+        return decode_given(encoded.keys, encoded.values, symbols, *encoded.state, weights)
+
+    def teacher_forced(self, latent: Tensor, symbols: Tensor) -> tuple[Tensor, Tensor]:
+        """Transcript logits `[M+1, N+1]` and log lengths `[M]` where each step is given the true previous symbol.
+
+        Args:
+            latent: `[T', D']`.
+            symbols: `[M+1]` int64, the start symbol and the transcript.
+        """
+        logits, log_lengths = self.heads(*self.recur(self.encode(latent), self.embed(symbols))[:2])
+        return logits, log_lengths[:-1]
+
+    def greedy(self, latent: Tensor, max_segments: int) -> Decoded:
+        """The likeliest symbol at each step until the end symbol, at most `max_segments` actions."""
+        encoded = self.encode(latent)
+        symbol = self.n_actions + 1
+        transcript: list[int] = []
+        log_lengths: list[Tensor] = []
+        cut = True
+        for n_done in range(max_segments + 1):
+            entry, hidden, cell = self.recur(encoded, self.embed(latent.new_tensor([symbol], dtype=torch.long)))
+            encoded = encoded._replace(state=(hidden[0], cell))
+            logits, log_length = self.heads(entry, hidden)
+            symbol = int(logits[0].argmax())
+            if symbol == self.n_actions:
+                cut = False
+                break
+            if n_done < max_segments:
+                transcript.append(symbol)
+                log_lengths.append(log_length[0])
+        lengths = torch.stack(log_lengths) if log_lengths else latent.new_zeros(0)
+        return Decoded(tuple(transcript), lengths, cut)
