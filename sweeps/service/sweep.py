@@ -224,7 +224,7 @@ def run_plan(plan: Plan, trials: Mapping[str, Trial], how: Running, console: Con
 
 def show(table: Table, console: Console) -> None:
     """Prints a table and its notes."""
-    console.print(tables.for_terminal(table))
+    console.print(tables.for_terminal(table, console))
     for note in table.notes:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
 

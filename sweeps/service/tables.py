@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import rich.table
+from rich.console import Console
+from rich.measure import Measurement
 
 from sweeps.service.experiment import Cell, Column, Experiment, Variant
 from sweeps.service.recordings import SplitData
@@ -119,17 +121,25 @@ def make_table(
     )
 
 
-def for_terminal(table: Table) -> rich.table.Table:
-    """The table for a rich console, without its notes."""
-    shown = rich.table.Table(title=table.title, title_justify="left", header_style="bold")
+def for_terminal(table: Table, console: Console) -> rich.table.Table:
+    """The table without its notes; where the terminal is narrow, deviations stand under their means."""
+    wide = _drawn(table, "±")
+    width = Measurement.get(console, console.options.update(max_width=10**4), wide).maximum
+    return wide if width <= console.width else _drawn(table, "\n±")
+
+
+def _drawn(table: Table, deviation: str) -> rich.table.Table:
+    shown = rich.table.Table(title=table.title, title_justify="left", header_style="bold", padding=(0, 1, 0, 0))
     for title in table.label_titles:
         shown.add_column(title)
     for title in (*(column.title for column in table.columns), "seeds"):
-        shown.add_column(title, justify="right", no_wrap=True)
+        shown.add_column(title, justify="right")
     for row in table.rows:
         if row is table.rows[-1]:
             shown.add_section()
-        shown.add_row(*_texts(table, row))
+        labels = len(row.labels)
+        texts = _texts(table, row)
+        shown.add_row(*texts[:labels], *(text.replace("±", deviation) for text in texts[labels:]))
     return shown
 
 
