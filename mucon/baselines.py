@@ -13,7 +13,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mucon.decoding.rounding import largest_remainder
 from mucon.errors import InputError
 from mucon.metrics.segments import runs
 from mucon.segments import Segmentation
@@ -63,15 +62,27 @@ def transcript_prior(transcripts: Iterable[Sequence[int]]) -> tuple[int, ...]:
 
 
 def equal_lengths(transcript: Sequence[int], n_frames: int) -> Segmentation:
-    """The transcript with lengths that differ by at most one frame, the longer ones first.
+    """The transcript in equal parts: the border before segment m is at m T / M, rounded half up to a whole frame.
+
+    The lengths differ by at most one frame; the longer ones are spread over the recording, so that no border is
+    systematically late (as it would be with the longer ones first).
 
     Raises:
         InputError: fewer frames than segments, or an empty transcript.
 
     >>> equal_lengths((5, 6, 7), 8).lengths.tolist()
-    [3, 3, 2]
+    [3, 2, 3]
     """
-    return Segmentation.of(transcript, largest_remainder(np.ones(len(transcript)), n_frames))
+    M = len(transcript)
+    if not M:
+        raise InputError(f"equal lengths need at least one segment, there is none for {n_frames} frames: give one")
+    if n_frames < M:
+        raise InputError(
+            f"each segment has at least one frame, {M} segments cannot fill {n_frames} frames: "
+            "give a shorter transcript or more frames"
+        )
+    borders = (2 * np.arange(M + 1) * n_frames + M) // (2 * M)
+    return Segmentation.of(transcript, np.diff(borders))
 
 
 def blind_baseline(train: Sequence[Recording], test: Sequence[Recording]) -> list[Segmentation]:
