@@ -111,14 +111,21 @@ def load(folder: Path, device: torch.device | str = "cpu") -> Checkpoint:
             f"{found / 'state.json'} has format version {state.get('format_version')}, this mucon reads "
             f"{FORMAT_VERSION}: use the mucon that wrote it"
         )
-    config = TrainConfig.from_dict(_read_json(found / "config.json"))
-    vocabulary = Vocabulary.from_dict(_read_json(found / "vocabulary.json"))
-    model = build_model(NetworkSize(**state["size"]), config.backbone, config.segment_branch, seed=config.seed)
+    try:
+        config = TrainConfig.from_dict(_read_json(found / "config.json"))
+        vocabulary = Vocabulary.from_dict(_read_json(found / "vocabulary.json"))
+        size, progress = NetworkSize(**state["size"]), Progress(**state["progress"])
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{found} is damaged, its JSON files lack what they held ({error}): restore a copy") from error
+    model = build_model(size, config.backbone, config.segment_branch, seed=config.seed)
     try:
         model.load_state_dict(load_file(found / "weights.safetensors"))
     except (SafetensorError, RuntimeError, OSError) as error:
-        raise InputError(f"{found / 'weights.safetensors'} is damaged or of another model: {error}") from error
-    return Checkpoint(model.to(device).eval(), config, vocabulary, Progress(**state["progress"]))
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"{found / 'weights.safetensors'} is damaged or of another model ({reason}): restore a copy"
+        ) from error
+    return Checkpoint(model.to(device).eval(), config, vocabulary, progress)
 
 
 def _beside(folder: Path, word: str) -> Path:
@@ -136,11 +143,14 @@ def _write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
 
 
-def _read_json(path: Path) -> Any:
+def _read_json(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read as JSON ({error}): restore it from a copy") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{path} holds a JSON object, not a {type(value).__name__}: restore it from a copy")
+    return value
 
 
 def _sync(folder: Path) -> None:

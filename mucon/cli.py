@@ -9,9 +9,9 @@ import sys
 import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, InputError, Interrupted
+from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, Diverged, InputError, Interrupted
 from storage import StoreError
 
 
@@ -26,6 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for problem in error.problems:
             print(f"mucon: {problem}", file=sys.stderr)
         return EXIT_INPUT
+    except Diverged as error:
+        print(f"mucon: {error}; the last checkpoint stands", file=sys.stderr)
+        return EXIT_PARTIAL
     except Interrupted as stop:
         print(f"mucon: {stop}; the same command goes on from there", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -109,8 +112,7 @@ def _train(args: argparse.Namespace) -> int:
         values["training.epochs"] = args.epochs
     config = RECIPES[args.recipe]().with_values({**values, **parse_settings(args.settings)})
     store = open_store(args.store)
-    stop = StopOnSignal()
-    with EpochPrinter(config.training.epochs) as printer:
+    with StopOnSignal() as stop, EpochPrinter(config.training.epochs) as printer:
         train(
             config,
             videos_of(store, args.split, "train"),
@@ -126,12 +128,18 @@ def _train(args: argparse.Namespace) -> int:
 
 
 class StopOnSignal:
-    """The first SIGINT or SIGTERM asks to stop after the step; the second SIGINT stops at once."""
+    """The first SIGINT or SIGTERM asks to stop after the step; the second stops at once. A context manager."""
 
     def __init__(self) -> None:
         self.stopping = False
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._handle)
+
+    def __enter__(self) -> Self:
+        self.before = {number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
 
     def _handle(self, number: int, frame: types.FrameType | None) -> None:
         if self.stopping:

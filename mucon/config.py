@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 import typing
 from dataclasses import dataclass, field
@@ -70,7 +71,11 @@ class TrainConfig:
         return self.with_values({path: value})
 
     def with_values(self, values: dict[str, Any]) -> Self:
-        """A copy with several values replaced at once, as `override` for each; all problems are told together."""
+        """A copy with several values replaced at once, as `override` for each; all problems are told together.
+
+        Raises:
+            InputError: as `override`.
+        """
         known = field_types(type(self))
         problems: list[str] = []
         parts: dict[str, dict[str, Any]] = {}
@@ -85,10 +90,15 @@ class TrainConfig:
                 parts.setdefault(room, {})[name] = convert(path, value, known[path])
             except InputError as error:
                 problems.extend(error.problems)
+        replaced: dict[str, Any] = dict(parts.pop("", {}))
+        for room, new in parts.items():
+            try:
+                replaced[room] = dataclasses.replace(getattr(self, room), **new)
+            except InputError as error:
+                problems.extend(error.problems)
         if problems:
             raise InputError(problems)
-        replaced = {room: dataclasses.replace(getattr(self, room), **new) for room, new in parts.items() if room}
-        return dataclasses.replace(self, **replaced, **parts.get("", {}))
+        return dataclasses.replace(self, **replaced)
 
     def differences(self) -> dict[str, Any]:
         """The values, by path, that are not those of `TrainConfig()`, in the order of the fields."""
@@ -175,14 +185,13 @@ def _as(value: Any, kind: Any) -> tuple[bool, Any]:
 
 
 def _number(value: Any, kind: type[int] | type[float]) -> tuple[bool, Any]:
-    if isinstance(value, kind) or (kind is float and isinstance(value, int)):
-        return True, kind(value)
-    if isinstance(value, str):
-        try:
-            return True, kind(value)
-        except ValueError:
-            return False, None
-    return False, None
+    if not isinstance(value, (str, int, kind)):
+        return False, None
+    try:
+        number = kind(value)
+        return math.isfinite(number), number
+    except (ValueError, OverflowError):
+        return False, None
 
 
 def _expected(kind: Any) -> str:
@@ -192,7 +201,7 @@ def _expected(kind: Any) -> str:
         return "one of " + ", ".join(map(str, typing.get_args(kind)))
     if typing.get_origin(kind) is tuple:
         return f"a list of {_expected(typing.get_args(kind)[0])}s (as 1,2,4)"
-    return {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}.get(kind, str(kind))
+    return {int: "a whole number", float: "a finite number", bool: "true or false", str: "a text"}.get(kind, str(kind))
 
 
 def _plain(value: Any) -> Any:

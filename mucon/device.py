@@ -19,6 +19,10 @@ def choose_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError as error:
         raise InputError(f"--device is auto, cpu, cuda or cuda:0, not {name!r}: choose one of these") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"device {name!r} was asked for and this machine has no GPU for torch: use --device cpu")
+    if device.type not in ("cpu", "cuda"):
+        raise InputError(f"--device is auto, cpu, cuda or cuda:0, not {name!r}: choose one of these")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise InputError(
+            f"device {name!r} was asked for and torch finds {torch.cuda.device_count()} GPUs here: use --device cpu"
+        )
     return device

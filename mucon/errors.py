@@ -35,4 +35,4 @@ class Interrupted(Exception):
 
 
 class Diverged(ArithmeticError):
-    """A loss became NaN or infinite; the message names the video, the step and the term."""
+    """Training met NaN or infinite values; the message names the epoch and what became so."""

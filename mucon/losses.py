@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -104,7 +105,6 @@ def length_loss(log_lengths: Tensor, width: float = 2.0) -> Tensor:
 
     Source: paper, equation (11).
 
-    >>> import torch
     >>> length_loss(torch.tensor([-3.0, 0.0, 2.5])).item()
     1.5
     """
@@ -137,3 +137,34 @@ def smoothing_loss(
     if rule == "per_term":
         return differences.abs().clamp(max=threshold).square().sum() / count
     return (differences.square().sum() / count).clamp(max=threshold**2)
+
+
+def frame_cross_entropy(latent_logits: Tensor, latent_of_frame: Tensor, frame_labels: Tensor) -> Tensor:
+    """Cross-entropy of the frames with their true labels, mean over T; a scalar.
+
+    Args:
+        latent_logits: `[T', N]`.
+        latent_of_frame: `[T]` int64, the latent frame of each frame.
+        frame_labels: `[T]` int64.
+
+    Source: paper, section 4.7.
+    """
+    return functional.cross_entropy(latent_logits[latent_of_frame], frame_labels)
+
+
+def supervised_length_loss(log_lengths: Tensor, true_lengths: Tensor) -> Tensor:
+    """Mean squared difference of predicted and true shares of the video; a scalar.
+
+    This is the published program's rule; the paper compares relative log lengths.
+
+    Args:
+        log_lengths: `[M]`, relative.
+        true_lengths: `[M]` frames.
+
+    Source: paper, section 4.7.
+
+    >>> supervised_length_loss(torch.zeros(2), torch.tensor([3, 1])).item()
+    0.0625
+    """
+    shares = true_lengths / true_lengths.sum()
+    return functional.mse_loss(torch.softmax(log_lengths, dim=0), shares.to(log_lengths.dtype))

@@ -18,6 +18,8 @@ from mucon.errors import InputError
 
 MaskShape = Literal["box", "bell", "trapezoid"]
 SHAPES: tuple[MaskShape, ...] = ("box", "bell", "trapezoid")
+SHORTEST = 1e-6
+"""Frames: no predicted length is below it, since 1 / length and its gradient would be infinite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,14 +76,14 @@ def template(shape: MaskShape, n_samples: int = 100, *, device: torch.device | N
 
 
 def absolute_lengths(log_lengths: Tensor, n_frames: int) -> Tensor:
-    """Lengths `[M]` in frames that sum to `n_frames`, from relative log lengths `[M]`.
+    """Lengths `[M]` in frames that sum to `n_frames`, from relative log lengths `[M]`; none is below `SHORTEST`.
 
     Source: paper, equation (5).
 
     >>> absolute_lengths(torch.tensor([0.0, 0.0]), 10).tolist()
     [5.0, 5.0]
     """
-    return n_frames * torch.softmax(log_lengths, dim=0)
+    return (n_frames * torch.softmax(log_lengths, dim=0)).clamp(min=SHORTEST)
 
 
 def stretched(starts: Tensor, lengths: Tensor, config: MaskConfig) -> tuple[Tensor, Tensor]:
@@ -129,7 +131,7 @@ def _starts(lengths: Tensor) -> Tensor:
 
 
 def sample_template(values: Tensor, index: Tensor) -> Tensor:
-    """Linear interpolation of the template `[J]` at real positions, zero one cell beyond its ends.
+    """Linear interpolation of the template `[J]` at real positions, zero one cell beyond its ends; NaN stays NaN.
 
     Source: paper, equations (9) and (10), the gradient of which is that of this expression.
     """
@@ -137,7 +139,7 @@ def sample_template(values: Tensor, index: Tensor) -> Tensor:
     slopes = torch.nn.functional.pad(padded[1:] - padded[:-1], (0, 1))
     inside = (index + 1).clamp(0, len(values) + 1)
     cell = inside.detach().floor()
-    number = cell.long()
+    number = cell.long().clamp_(0, len(values) + 1)
     return padded[number] + slopes[number] * (inside - cell)
 
 

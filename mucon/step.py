@@ -20,7 +20,7 @@ TERMS = ("total", "mutual_consistency", "transcript", "length", "smoothing")
 def video_losses(
     outputs: TeacherForced, transcript: Tensor, mask_config: MaskConfig, config: LossConfig
 ) -> dict[str, Tensor]:
-    """The terms of a weakly labelled video's loss and their weighted sum `total`, float32 scalars.
+    """The terms of a weakly labelled video's loss and their weighted sum `total`, scalars of float32 or wider.
 
     Args:
         outputs: of the network with teacher forcing.
@@ -30,9 +30,10 @@ def video_losses(
 
     Source: paper, section 5.2: L = L_mu + L_t + alpha L_l + beta L_s.
     """
-    latent_logits, log_lengths = outputs.latent_logits.float(), outputs.log_lengths.float()
+    latent_logits, log_lengths = _at_least_float32(outputs.latent_logits), _at_least_float32(outputs.log_lengths)
+    transcript_logits = _at_least_float32(outputs.transcript_logits)
     n_frames = len(outputs.latent_of_frame)
-    end = transcript.new_full((1,), outputs.transcript_logits.shape[1] - 1)
+    end = transcript.new_full((1,), transcript_logits.shape[1] - 1)
     lengths = masks.absolute_lengths(log_lengths, n_frames)
     segment_masks = masks.segment_masks(lengths, n_frames, mask_config)
     latent_masks = masks.frames_per_latent(segment_masks, outputs.latent_of_frame, len(latent_logits))
@@ -43,12 +44,16 @@ def video_losses(
         mutual = losses.frame_consistency(latent_logits, latent_masks, transcript, n_frames)
     terms = {
         "mutual_consistency": mutual,
-        "transcript": losses.transcript_loss(outputs.transcript_logits.float(), torch.cat((transcript, end))),
+        "transcript": losses.transcript_loss(transcript_logits, torch.cat((transcript, end))),
         "length": losses.length_loss(log_lengths, config.length_width),
         "smoothing": losses.smoothing_loss(latent_logits, n_frames, config.smoothing_threshold, config.smoothing_rule),
     }
     total = sum((getattr(config, name) * term for name, term in terms.items()), latent_logits.new_zeros(()))
     return {"total": total, **terms}
+
+
+def _at_least_float32(x: Tensor) -> Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def _divisors(lengths: Tensor, latent_masks: Tensor, mask_config: MaskConfig, config: LossConfig) -> Tensor:

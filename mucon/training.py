@@ -89,7 +89,7 @@ def train(
     Raises:
         InputError: videos or a checkpoint that do not fit, all problems told at once.
         Interrupted: `should_stop` said so; call again to go on to the same bits.
-        Diverged: a loss became NaN or infinite. The last checkpoint stands.
+        Diverged: a loss, a gradient or a weight became NaN or infinite. The last checkpoint stands.
     """
     dim = check_training_videos(videos, vocabulary)
     run = _Run(config, sorted(videos, key=lambda v: v.id), vocabulary, Path(folder), choose_device(device), dim)
@@ -194,6 +194,7 @@ class _Run:
             reach("training.step")
         values = sums.tolist()
         self._check(values, epoch)
+        self._check_weights(epoch)
         duration = time.perf_counter() - start
         means = {name: value / len(order) for name, value in zip(names, values, strict=True)}
         done = EpochReport(
@@ -220,15 +221,23 @@ class _Run:
         return torch.cat((loss_vector(terms), self.optimiser.step(rate)))
 
     def _check(self, sums: list[float], epoch: int) -> None:
-        wrong = [name for name, value in zip(TERMS, sums, strict=False) if not math.isfinite(value)]
+        names = (*(f"the loss {name}" for name in TERMS), *(f"the gradient of the {name}" for name in NORMS))
+        wrong = [name for name, value in zip(names, sums, strict=True) if not math.isfinite(value)]
         if wrong:
             raise Diverged(
                 f"training diverged in epoch {epoch + 1}: {', '.join(wrong)} became NaN or infinite; "
                 "lower training.learning_rate"
             )
 
+    def _check_weights(self, epoch: int) -> None:
+        if not bool(torch.isfinite(self.optimiser.weights).all()):
+            raise Diverged(
+                f"training diverged in epoch {epoch + 1}: weights became NaN or infinite; lower training.learning_rate"
+            )
+
     def _stop(self, epoch: int, step: int, sums: dict[str, float]) -> None:
         self._check(list(sums.values()), epoch)
+        self._check_weights(epoch)
         self._save(Progress(epoch=epoch, step_in_epoch=step, sums=sums, seconds=self._seconds()))
         raise Interrupted(f"stopped in epoch {epoch + 1} after {step} videos; the checkpoint is in {self.path}")
 

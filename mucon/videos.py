@@ -52,24 +52,29 @@ class Video:
         """A video whose features `[T, D]` are in memory.
 
         Raises:
-            InputError: features that are not a finite `[T, D]` array, or lengths that do not fit.
+            InputError: features that are not a `[T, D]` array of numbers that float32 can hold, or lengths that do
+                not fit.
         """
         array = np.asarray(features)
-        if array.ndim != 2 or not len(array) or array.dtype.kind not in "fiu":
+        if array.ndim != 2 or not array.size or array.dtype.kind not in "fiu":
             raise InputError(
-                f"features are an array [T, D] of numbers with T >= 1, those of {id!r} are "
+                f"features are an array [T, D] of numbers with T >= 1 and D >= 1, those of {id!r} are "
                 f"{array.dtype} {list(array.shape)}: give one row per frame"
             )
-        bad = np.flatnonzero(~np.isfinite(array.astype(np.float64, copy=False)).all(axis=1))
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)
+        with np.errstate(over="ignore"):
+            bad = np.flatnonzero(~np.isfinite(array.astype(np.float32, copy=False)).all(axis=1))
         if len(bad):
             raise InputError(
-                f"features are finite, those of {id!r} are NaN or infinite in {len(bad)} frames (first "
-                f"{int(bad[0])}): repair them"
+                f"features are finite float32 numbers, those of {id!r} are NaN, infinite or too large in {len(bad)} "
+                f"frames (first {int(bad[0])}): repair them"
             )
-        if lengths is not None and (len(lengths) != len(transcript) or sum(lengths) != len(array)):
+        if lengths is not None and (
+            len(lengths) != len(transcript) or sum(lengths) != len(array) or min(lengths, default=0) < 0
+        ):
             raise InputError(
-                f"lengths are one per segment and sum to T, those of {id!r} are {len(lengths)} that sum to "
-                f"{sum(lengths)} for {len(transcript)} segments and {len(array)} frames"
+                f"lengths are one per segment, at least 0, and sum to T, those of {id!r} are {list(lengths)} (sum "
+                f"{sum(lengths)}) for {len(transcript)} segments and {len(array)} frames: correct them"
             )
         return cls(
             id,
