@@ -3,11 +3,87 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mucon.errors import EXIT_OK
 from storage.cli import add_store_commands as add_commands_of_storage
+from storage.writer import StoreWriter
+
+if TYPE_CHECKING:
+    from mucon.synthetic import SyntheticConfig
+
+_OPTIONS = (
+    ("--videos", "n_videos", int, "recordings, training and test together"),
+    ("--test-every", "test_every", int, "of so many recordings the last is for testing"),
+    ("--actions", "grammar.n_actions", int, "actions, the background among them"),
+    ("--recipes", "grammar.n_recipes", int, "orders of steps that recordings follow"),
+    ("--dim", "features.dim", int, "features of a frame"),
+    ("--separation", "features.separation", float, "how far the actions' features lie apart; the noise is 1"),
+    ("--longest-mean", "lengths.longest_mean", float, "frames of the longest action on average"),
+)
+
+
+def demo_store(path: str | os.PathLike[str], seed: int = 1) -> Path:
+    """Writes the demo's made-up recordings as a store.
+
+    Args:
+        path: where the store appears, whole or not at all.
+        seed: equal seeds give the same bytes of features.
+
+    Returns:
+        `path`.
+
+    Raises:
+        InputError: a negative seed.
+        StoreError: something stands at `path`, or it cannot be written.
+    """
+    from mucon.synthetic import SyntheticConfig
+
+    return write_synthetic(SyntheticConfig(seed=seed), path)
+
+
+def write_synthetic(config: SyntheticConfig, path: str | os.PathLike[str]) -> Path:
+    """Writes made-up recordings as a store, one after the other, so that a set may be larger than the memory.
+
+    Args:
+        config: of the recordings; it stands in the store's metadata.
+        path: where the store appears, whole or not at all.
+
+    Returns:
+        `path`.
+
+    Raises:
+        StoreError: something stands at `path`, or it cannot be written.
+    """
+    from mucon.synthetic import synthesize
+
+    data = synthesize(config)
+    parts: dict[str, list[str]] = {video.id: [] for video in data.videos}
+    for split, ids_of_parts in data.splits.items():
+        for part, ids in ids_of_parts.items():
+            for id in ids:
+                parts[id].append(f"{split}:{part}")
+    with StoreWriter(
+        path,
+        dim=config.features.dim,
+        dtype="float32",
+        vocabulary=data.vocabulary.actions,
+        background=data.vocabulary.background,
+        metadata={"synthetic": dataclasses.asdict(config)},
+    ) as writer:
+        for video in data.videos:
+            writer.add(
+                video.id,
+                video.read(),
+                transcript=video.transcript,
+                lengths=video.lengths,
+                splits=parts[video.id],
+                activity=data.activities[video.id],
+            )
+    return Path(path)
 
 
 def add_store_commands(commands: Any) -> None:
@@ -19,14 +95,29 @@ def add_store_commands(commands: Any) -> None:
         "synthesize", help="make a store of made-up recordings", description=_synthesize.__doc__
     )
     synthesize.add_argument("store", type=Path, metavar="STORE", help="folder that appears")
-    synthesize.add_argument("--seed", type=int, default=1, help="of the recordings (default 1)")
+    synthesize.add_argument("--seed", type=int, default=1, metavar="N", help="of the recordings (default: 1)")
+    for flag, path, kind, text in _OPTIONS:
+        metavar = "N" if kind is int else "X"
+        synthesize.add_argument(flag, dest=path, type=kind, metavar=metavar, help=f"{text} (default: the demo's)")
     synthesize.set_defaults(run=_synthesize)
 
 
 def _synthesize(args: argparse.Namespace) -> int:
-    """Makes the demo data: made-up recordings with known answers, the same for the same seed."""
-    from mucon.synthetic import demo_store
-
-    demo_store(args.store, seed=args.seed)
-    print(f"made {args.store}; see `mucon store inspect {args.store}`")
+    """Makes made-up recordings with known answers, the same for the same options; by default those of the demo."""
+    config = _config(args)
+    write_synthetic(config, args.store)
+    print(f"made {args.store} with {config.n_videos} recordings; see `mucon store inspect {args.store}`")
     return EXIT_OK
+
+
+def _config(args: argparse.Namespace) -> SyntheticConfig:
+    from mucon.synthetic import SyntheticConfig
+
+    given = {path: value for _, path, _, _ in _OPTIONS if (value := getattr(args, path)) is not None}
+    default = SyntheticConfig()
+    rooms: dict[str, dict[str, Any]] = {}
+    for path, value in given.items():
+        room, _, name = path.rpartition(".")
+        rooms.setdefault(room, {})[name] = value
+    replaced = {room: dataclasses.replace(getattr(default, room), **new) for room, new in rooms.items() if room}
+    return SyntheticConfig(**replaced, **rooms.get("", {}), seed=args.seed)
