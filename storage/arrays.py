@@ -74,11 +74,8 @@ def value_problems(features: Array, dtype: str, place: str) -> list[str]:
     outside: list[int] = []
     largest = 0.0
     limit = float(np.finfo(dtype).max)
-    # A value that cannot be held at all: rounding may still bring one just above the limit down to it, but 65,504 is
-    # the stated border of float16.
-    check_range = float(np.iinfo(features.dtype).max if features.dtype.kind in "iu" else 0) > limit or (
-        features.dtype.kind == "f" and features.dtype.itemsize > np.dtype(dtype).itemsize
-    )
+    narrower = features.dtype.kind == "f" and features.dtype.itemsize > np.dtype(dtype).itemsize
+    check_range = narrower or (features.dtype.kind in "iu" and float(np.iinfo(features.dtype).max) > limit)
     for first, rows in blocks(features):
         finite = np.isfinite(rows).all(axis=1)
         broken.extend((first + np.flatnonzero(~finite)).tolist())

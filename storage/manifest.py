@@ -157,6 +157,10 @@ def _text(value: object) -> bool:
     return isinstance(value, str)
 
 
+def _file_name(value: object) -> bool:
+    return isinstance(value, str) and value not in ("", ".", "..") and "/" not in value and "\0" not in value
+
+
 def _count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
@@ -180,7 +184,7 @@ def _entry(fields: dict[str, Check]) -> Check:
     return check
 
 
-_FILE: dict[str, Check] = {"file": _text, "bytes": _count, "sha256": _text}
+_FILE: dict[str, Check] = {"file": _file_name, "bytes": _count, "sha256": _text}
 _SHARD: dict[str, Check] = {**_FILE, "row_groups": _count, "frames": _count}
 
 

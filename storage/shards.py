@@ -135,9 +135,12 @@ class ShardReader:
                 f"{self.place} has {self.n_rows} rows, rows {start} to {stop} are asked for: copy the store again"
             )
         pieces = [self._piece(group, first, last) for group, first, last in self._groups(start, stop)]
-        if len(pieces) == 1:
-            return pieces[0]
-        whole = np.concatenate([np.empty(0, np.uint8), *pieces])
+        whole = pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, np.uint8), *pieces])
+        if len(whole) != (stop - start) * self._width:
+            raise StoreError(
+                f"rows {start} to {stop} of {self.place} are {(stop - start) * self._width} bytes, {len(whole)} can be "
+                "read: copy the store again"
+            )
         whole.flags.writeable = False
         return whole
 
