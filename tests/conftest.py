@@ -1,0 +1,59 @@
+"""Services that tests share: each is started once for the whole run, when the first test asks for it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.services import MLflowServer, PostgreSQL
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgreSQL]:
+    """A PostgreSQL of our own, with an empty database for MLflow."""
+    server = PostgreSQL()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="session")
+def mlflow_server(postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MLflowServer]:
+    """An MLflow server on that PostgreSQL."""
+    server = MLflowServer(postgresql.uri, tmp_path_factory.mktemp("mlflow-server"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def empty_mlflow_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An SQLite database with MLflow's tables: they take seconds to make, so tests copy it."""
+    from sweeps.service.tracking_server import set_environment
+
+    set_environment()
+    from mlflow import MlflowClient
+
+    path = tmp_path_factory.mktemp("mlflow-database") / "mlflow.db"
+    uri = f"sqlite:///{path}"
+    MlflowClient(uri, uri).search_experiments()
+    return path
+
+
+@pytest.fixture
+def new_mlflow_uri(empty_mlflow_database: Path) -> Callable[[Path], str]:
+    """Makes an MLflow store in a folder and returns its address."""
+
+    def made(folder: Path) -> str:
+        folder.mkdir(exist_ok=True)
+        shutil.copyfile(empty_mlflow_database, folder / "mlflow.db")
+        return f"sqlite:///{folder}/mlflow.db"
+
+    return made
+
+
+@pytest.fixture
+def mlflow_uri(new_mlflow_uri: Callable[[Path], str], tmp_path: Path) -> str:
+    """Address of a fresh MLflow store in a file."""
+    return new_mlflow_uri(tmp_path)
