@@ -41,15 +41,12 @@ class StagedFolder:
         self.path, self._lock = self._create()
 
     def _remove_leftovers(self) -> None:
-        """What killed writers have left for this target, and an old store whose successor is in its place."""
+        """What killed writers have left for this target."""
         for left in self.target.parent.glob(f".{self.target.name}.writing-*"):
             lock = _try_lock(left)
             if lock is not None:
                 shutil.rmtree(left, ignore_errors=True)
                 os.close(lock)
-        if self.target.exists():
-            for left in self.target.parent.glob(f".{self.target.name}.replaced-*"):
-                shutil.rmtree(left, ignore_errors=True)
 
     def _create(self) -> tuple[Path, int]:
         while True:
@@ -90,6 +87,8 @@ class StagedFolder:
                 raise
         sync_folder(self.target.parent)
         os.close(self._lock)
+        for old in put_aside(self.target):
+            shutil.rmtree(old, ignore_errors=True)
 
     def discard(self) -> None:
         """Removes the folder; the target is as it was."""

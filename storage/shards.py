@@ -65,7 +65,8 @@ class ShardWriter:
         return Shard(file=self.path.name, bytes=size, sha256=digest, row_groups=self.row_groups, frames=self.frames)
 
     def abandon(self) -> None:
-        """Closes the file as it is."""
+        """Closes the file as it is, without a footer."""
+        self._writer.is_open = False  # or its finaliser would write one to a closed file
         self._sink.close()
 
 

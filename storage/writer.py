@@ -146,6 +146,7 @@ class StoreWriter:
         """
         if self._folder is None:
             raise StoreError(_OUTSIDE.format(self._path))
+        self._check_sound()
         features = np.asarray(features)
         labels = None if transcript is None else [index(action) for action in transcript]
         frames = None if lengths is None else [index(length) for length in lengths]
@@ -213,12 +214,15 @@ class StoreWriter:
 
     def _close_shard(self) -> None:
         if self._shard is not None:
-            shard, self._shard = self._shard, None
-            self._shards.append(shard.close())
+            self._shards.append(self._shard.close())
+            self._shard = None
 
-    def _finish(self) -> None:
+    def _check_sound(self) -> None:
         if not self._sound:
             raise StoreError(f"a store is written whole, adding a clip to {self._path} had failed: write it again")
+
+    def _finish(self) -> None:
+        self._check_sound()
         if not self._records:
             raise StoreError(f"a store has at least one clip, none was added for {self._path}: add the clips")
         self._flush()

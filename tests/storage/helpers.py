@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from storage import StoreWriter
-from storage.manifest import FileEntry, Manifest, Shard
-from storage.schema import Limits, shard_schema
+from storage.manifest import Manifest
+from storage.schema import Limits
 from storage.shards import file_digest
 
 Array = NDArray[Any]

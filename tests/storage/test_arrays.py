@@ -1,0 +1,129 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays_of
+
+from storage.arrays import Conversion, blocks, converted, rows_text, statistics, value_problems
+
+clips = arrays_of.arrays(
+    np.float64,
+    arrays_of.array_shapes(min_dims=2, max_dims=2, max_side=6),
+    elements=st.floats(-1000, 1000, allow_subnormal=False),
+)
+
+
+@given(clips)
+def test_statistics_are_those_of_the_values(features):
+    found = statistics(features)
+    active = np.flatnonzero(features.any(axis=1))
+    assert (found.first_active, found.last_active) == (
+        (int(active[0]), int(active[-1])) if len(active) else (None, None)
+    )
+    assert (found.minimum, found.maximum) == (features.min(), features.max())
+    assert np.isclose(found.mean, features.mean(), atol=1e-9)
+    assert np.isclose(found.std, features.std(), atol=1e-9)
+
+
+def test_statistics_of_several_blocks_are_those_of_the_whole():
+    features = np.random.default_rng(0).normal(3, 2, size=(5, 2**19)).astype(np.float32)
+    features[0] = 0
+    assert len(list(blocks(features))) == 3
+    found = statistics(features)
+    assert (found.first_active, found.last_active) == (1, 4)
+    assert np.isclose(found.mean, features.astype(np.float64).mean(), rtol=1e-12)
+    assert np.isclose(found.std, features.astype(np.float64).std(), rtol=1e-12)
+
+
+@given(clips, st.sampled_from(["float16", "float32"]))
+def test_conversion_is_numpys_and_tells_the_largest_error(features, dtype):
+    result, change = converted(features, dtype)
+    assert np.array_equal(result, features.astype(dtype))
+    assert result.flags.c_contiguous
+    normal = np.abs(features) >= np.finfo(dtype).smallest_normal
+    error = np.abs(result.astype(np.float64) - features)
+    assert change.relative == np.max(error[normal] / np.abs(features[normal]), initial=0)
+    assert change.absolute_below == np.max(error[~normal], initial=0)
+
+
+def test_rounding_to_float16_is_at_most_half_of_its_precision():
+    features = np.random.default_rng(0).normal(size=(500, 8))
+    _, change = converted(features, "float16")
+    assert 4.5e-4 < change.relative <= 2**-11
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_keeping_or_widening_a_dtype_changes_nothing(dtype):
+    features = np.random.default_rng(0).normal(size=(3, 4)).astype(dtype)
+    for target in ("float16", "float32", "float64"):
+        if np.dtype(target).itemsize >= features.dtype.itemsize:
+            result, change = converted(features, target)
+            assert result.dtype == target
+            assert change == Conversion()
+            assert np.array_equal(result, features)
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        np.arange(12, dtype=">f4").reshape(3, 4),
+        np.asfortranarray(np.arange(12, dtype="f8").reshape(3, 4)),
+        np.arange(24, dtype="f4").reshape(3, 8)[:, ::2],
+        np.arange(12, dtype="f4").reshape(3, 4)[::-1],
+        np.arange(12, dtype="i8").reshape(3, 4),
+        np.arange(12, dtype="u1").reshape(3, 4),
+        np.arange(12).reshape(3, 4) > 5,
+    ],
+    ids=["big-endian", "Fortran", "every second value", "backwards", "int64", "uint8", "bool"],
+)
+def test_any_byte_order_memory_order_and_real_dtype_keeps_its_values(features):
+    result, change = converted(features, "float32")
+    assert result.tolist() == features.astype(float).tolist()
+    assert (result.dtype.str, result.flags.c_contiguous, change.relative) == ("<f4", True, 0.0)
+
+
+def test_whole_numbers_that_float32_cannot_hold_exactly_are_told():
+    _, change = converted(np.array([[2**24 + 1]]), "float32")
+    assert change.relative == pytest.approx(1 / (2**24 + 1))
+
+
+def test_rows_that_are_not_finite_are_named():
+    features = np.zeros((9, 3), np.float32)
+    features[2:5, 1] = np.nan
+    features[7, 0] = -np.inf
+    (problem,) = value_problems(features, "float32", "v1")
+    assert "v1 has NaN or infinite values in 4 of 9 rows (rows 2-4, 7)" in problem
+    assert "repair" in problem
+
+
+def test_values_over_65504_are_refused_for_float16_only():
+    features = np.full((4, 2), 65504.0)
+    assert value_problems(features, "float16", "v1") == []
+    features[3, 1] = -65505
+    (problem,) = value_problems(features, "float16", "v1")
+    assert "float16 holds values up to 65504, v1 has 65505 in 1 rows (row 3): scale" in problem
+    assert value_problems(features, "float32", "v1") == []
+    assert value_problems(features.astype(np.int64), "float16", "v1") == [problem]
+
+
+def test_a_row_that_is_not_finite_does_not_hide_one_that_is_too_large():
+    features = np.array([[np.nan], [1e6]])
+    broken, outside = value_problems(features, "float16", "v1")
+    assert "(row 0)" in broken
+    assert "(row 1)" in outside
+
+
+def test_values_over_float32_are_refused():
+    (problem,) = value_problems(np.array([[1e39]]), "float32", "v1")
+    assert "float32 holds values up to 3.40282e+38, v1 has 1e+39" in problem
+
+
+@given(st.sets(st.integers(0, 30), min_size=1))
+def test_row_numbers_are_told_as_ranges(rows):
+    text = rows_text(sorted(rows)).split(" and ")[0].split(" ", 1)[1]
+    told = set()
+    for span in text.split(", "):
+        first, _, last = span.partition("-")
+        told |= set(range(int(first), int(last or first) + 1))
+    assert told <= rows
+    assert told == rows or " more" in rows_text(sorted(rows))

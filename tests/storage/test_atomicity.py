@@ -1,0 +1,263 @@
+"""A store appears whole or not at all: writers are killed, disks are full, others are faster."""
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from storage import StoreError, StoreWriter, open_store
+from storage.failpoints import VARIABLE, FailpointError
+from storage.folders import StagedFolder, exchange, swap_in_two_steps
+from storage.verify import verify_store
+from tests.storage.helpers import clips_of, files_of, write_store
+
+ROOT = Path(__file__).parents[2]
+CLIPS = clips_of([40, 30, 60, 200, 20, 90, 100, 8])
+OLD = clips_of([5, 6], seed=9)
+NEW = """
+import sys
+from pathlib import Path
+from tests.storage.helpers import clips_of, write_store
+write_store(Path(sys.argv[1]), clips_of([40, 30, 60, 200, 20, 90, 100, 8]), replace=sys.argv[2] == "replace")
+"""
+
+
+def write_in_process(path: Path, *, replace: bool = False, failpoint: str = "", before=None) -> int:
+    process = subprocess.run(
+        [sys.executable, "-c", NEW, str(path), "replace" if replace else "new"],
+        env={**os.environ, VARIABLE: failpoint, "PYTHONPATH": str(ROOT)},
+        preexec_fn=before,
+        capture_output=True,
+        timeout=120,
+    )
+    return process.returncode
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def is_new(path: Path) -> bool:
+    store = open_store(path)
+    whole = not verify_store(path).problems
+    return whole and store.ids == tuple(CLIPS) and all(np.array_equal(store.features(v), f) for v, f in CLIPS.items())
+
+
+BEFORE = [
+    "storage.writer.add:1",
+    "storage.writer.add:8",
+    "storage.writer.row_group:1",
+    "storage.writer.row_group:4",
+    "storage.writer.shard:1",
+    "storage.writer.videos:1",
+    "storage.writer.manifest:1",
+    "storage.writer.publish:1",
+]
+
+
+@pytest.mark.parametrize("moment", BEFORE)
+def test_a_killed_writer_leaves_no_store_and_the_next_one_removes_its_rest(tmp_path, moment):
+    path = tmp_path / "s"
+    assert write_in_process(path, failpoint=f"{moment}:kill") == -signal.SIGKILL
+    assert not path.exists()
+    assert len(names(tmp_path)) == 1
+    with pytest.raises(StoreError, match="a store is a folder"):
+        open_store(path)
+    write_store(path, CLIPS)
+    assert is_new(path)
+    assert names(tmp_path) == ["s"]
+
+
+@pytest.mark.parametrize("moment", ["storage.writer.row_group:2", "storage.writer.publish:1"])
+def test_a_writer_killed_while_replacing_leaves_the_old_store(tmp_path, moment):
+    path = write_store(tmp_path / "s", OLD)
+    before = files_of(path)
+    assert write_in_process(path, replace=True, failpoint=f"{moment}:kill") == -signal.SIGKILL
+    assert files_of(path) == before
+    write_store(path, CLIPS, replace=True)
+    assert is_new(path)
+    assert names(tmp_path) == ["s"]
+
+
+def test_a_writer_killed_after_the_exchange_leaves_the_new_store(tmp_path):
+    path = write_store(tmp_path / "s", OLD)
+    assert write_in_process(path, replace=True, failpoint="storage.writer.exchanged:1:kill") == -signal.SIGKILL
+    assert is_new(path)
+    assert len(names(tmp_path)) == 2
+    write_store(path, OLD, replace=True)
+    assert names(tmp_path) == ["s"]
+
+
+def test_a_full_disk_leaves_no_store_and_is_told_in_one_line(tmp_path):
+    path = tmp_path / "s"
+
+    def little_room() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
+
+    code = NEW.replace("write_store(Path", "import storage\ntry: write_store(Path") + (
+        "except storage.StoreError as error: print(error); sys.exit(2)"
+    )
+    process = subprocess.run(
+        [sys.executable, "-B", "-c", code, str(path), "new"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        preexec_fn=little_room,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert process.returncode == 2, process.stderr
+    assert f"the store {path} cannot be written" in process.stdout
+    assert "File too large" in process.stdout
+    assert process.stdout.count("\n") == 1
+    assert names(tmp_path) == []
+
+
+def test_a_failure_that_the_caller_catches_is_not_published(tmp_path, monkeypatch):
+    path = tmp_path / "s"
+    monkeypatch.setenv(VARIABLE, "storage.writer.row_group:1:raise")
+    big = np.ones((3000, 400))
+    with (
+        pytest.raises(StoreError, match="adding a clip to .* had failed"),
+        StoreWriter(path, dim=400, dtype="float64", vocabulary=["a"]) as new,
+    ):
+        with pytest.raises(FailpointError):
+            new.add("a", big, transcript=(0,))
+        with pytest.raises(StoreError, match="had failed"):
+            new.add("b", big, transcript=(0,))
+    assert names(tmp_path) == []
+
+
+def test_an_exception_in_the_block_leaves_no_store(tmp_path):
+    with (
+        pytest.raises(KeyboardInterrupt),
+        StoreWriter(tmp_path / "s", dim=4, dtype="float32", vocabulary=["a"]) as new,
+    ):
+        new.add("a", np.ones((3, 4)), transcript=(0,))
+        raise KeyboardInterrupt
+    assert names(tmp_path) == []
+
+
+def test_a_store_that_is_there_is_refused_and_stays(tmp_path):
+    path = write_store(tmp_path / "s", OLD)
+    before = files_of(path)
+    with pytest.raises(StoreError, match=r"one stands at .*/s: choose another path or ask to replace it"):
+        write_store(path, CLIPS)
+    assert files_of(path) == before
+    assert names(tmp_path) == ["s"]
+
+
+def test_a_store_is_replaced_when_asked_and_old_readers_keep_theirs(tmp_path):
+    path = write_store(tmp_path / "s", OLD)
+    old = open_store(path)
+    write_store(path, CLIPS, replace=True)
+    assert is_new(path)
+    assert all(np.array_equal(old.features(video), features) for video, features in OLD.items())
+    assert names(tmp_path) == ["s"]
+
+
+def test_a_folder_with_other_files_is_never_replaced(tmp_path):
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "thesis.tex").write_text("years of work")
+    for replace in (False, True):
+        with pytest.raises(StoreError, match="only a store is replaced, .*/s holds other files"):
+            write_store(tmp_path / "s", CLIPS, replace=replace)
+    assert files_of(tmp_path) == {"s/thesis.tex": b"years of work"}
+
+
+def test_a_file_at_the_target_is_refused(tmp_path):
+    (tmp_path / "s").write_text("x")
+    with pytest.raises(StoreError, match=r"a store is a folder, .*/s is a file"):
+        write_store(tmp_path / "s", CLIPS, replace=True)
+
+
+def test_an_empty_folder_at_the_target_is_filled_and_missing_parents_are_made(tmp_path):
+    (tmp_path / "s").mkdir()
+    assert is_new(write_store(tmp_path / "s", CLIPS))
+    assert is_new(write_store(tmp_path / "a" / "b" / "s", CLIPS))
+
+
+def test_a_target_behind_a_link_is_written_where_the_link_points(tmp_path):
+    write_store(tmp_path / "real", OLD)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    write_store(tmp_path / "link", CLIPS, replace=True)
+    assert (tmp_path / "link").is_symlink()
+    assert is_new(tmp_path / "real")
+
+
+def test_of_two_writers_the_slower_one_is_refused_and_neither_disturbs_the_other(tmp_path):
+    path = tmp_path / "s"
+    with (
+        pytest.raises(StoreError, match="one stands at"),
+        StoreWriter(path, dim=4, dtype="float32", vocabulary=["a"]) as slow,
+    ):
+        slow.add("a", np.ones((3, 4)), transcript=(0,))
+        write_store(path, CLIPS)
+        assert len(names(tmp_path)) == 2
+        slow.add("b", np.ones((3, 4)), transcript=(0,))
+    assert is_new(path)
+    assert names(tmp_path) == ["s"]
+
+
+def test_a_place_where_nothing_may_be_written_is_told(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreError, match=r"the store .*/file/s cannot be written"):
+        write_store(tmp_path / "file" / "s", CLIPS)
+
+
+def test_without_an_exchange_a_kill_between_the_two_steps_leaves_the_old_store_aside(tmp_path):
+    path = write_store(tmp_path / "s", OLD)
+    before = files_of(path)
+    write_store(tmp_path / "new", CLIPS)
+    code = (
+        "import sys; from pathlib import Path; from storage.folders import swap_in_two_steps\n"
+        "swap_in_two_steps(Path(sys.argv[1]), Path(sys.argv[2]))"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "new"), str(path)],
+        env={**os.environ, VARIABLE: "storage.writer.aside:1:kill", "PYTHONPATH": str(ROOT)},
+        timeout=120,
+    )
+    assert process.returncode == -signal.SIGKILL
+    (aside,) = tmp_path.glob(".s.replaced-*")
+    assert files_of(aside) == before
+    with pytest.raises(StoreError, match=rf"a replacement was interrupted: rename {aside} to it"):
+        open_store(path)
+    write_store(path, CLIPS)
+    assert is_new(path)
+    assert names(tmp_path) == ["new", "s"]
+
+
+def test_the_two_steps_end_like_the_exchange(tmp_path):
+    for swap in (exchange, swap_in_two_steps):
+        first = write_store(tmp_path / f"{swap.__name__}-new", CLIPS)
+        second = write_store(tmp_path / f"{swap.__name__}-old", OLD)
+        swap(first, second)
+        assert is_new(second)
+        assert open_store(first).ids == tuple(OLD)
+    assert len(names(tmp_path)) == 4
+
+
+def test_what_is_being_written_is_not_taken_for_a_rest(tmp_path):
+    writing = StagedFolder(tmp_path / "s", replace=False)
+    StagedFolder(tmp_path / "s", replace=False).discard()
+    assert writing.path.is_dir()
+    writing.discard()
+    assert names(tmp_path) == []
+
+
+def test_a_rest_without_an_owner_is_removed(tmp_path):
+    left = tmp_path / ".s.writing-00000000"
+    left.mkdir()
+    (left / "features-00000.parquet").write_text("half")
+    other = tmp_path / ".other.writing-00000000"
+    other.mkdir()
+    write_store(tmp_path / "s", CLIPS)
+    assert names(tmp_path) == [other.name, "s"]
+    shutil.rmtree(other)

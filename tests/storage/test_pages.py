@@ -1,0 +1,73 @@
+import io
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from storage.pages import fixed_header_bytes, padding, read_page_header
+from storage.schema import shard_options, shard_schema
+
+
+def write(rows: np.ndarray, **options) -> tuple[memoryview, pq.ColumnChunkMetaData]:
+    schema = shard_schema(rows.shape[1], rows.dtype.name)
+    column = pa.Array.from_buffers(schema.field(0).type, len(rows), [None, pa.py_buffer(rows)])
+    sink = io.BytesIO()
+    with pq.ParquetWriter(sink, schema, **{**shard_options(), **options}) as writer:
+        writer.write_table(pa.Table.from_arrays([column], schema=schema), row_group_size=len(rows))
+    data = memoryview(sink.getvalue())
+    return data, pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0).column(0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 40_000), st.integers(1, 4), st.integers(0, 2**32 - 1))
+def test_the_header_says_where_the_rows_begin_and_its_size_is_foretold(n, dim, seed):
+    rows = np.random.default_rng(seed).normal(size=(n, dim)).astype(np.float16)
+    data, column = write(rows)
+    header = read_page_header(data[column.data_page_offset :])
+    assert header.is_plain(n, 2 * dim)
+    assert header.header_bytes + header.stored_bytes == column.total_compressed_size
+    start = column.data_page_offset + header.header_bytes
+    assert data[start : start + rows.nbytes] == rows.tobytes()
+    pad = padding(column.data_page_offset, fixed_header_bytes(shard_schema(dim, "float16")), rows.tobytes(), n, 64)
+    assert 0 <= pad < 64
+    assert (start + pad) % 64 == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"compression": "zstd"},
+        {"use_dictionary": True, "column_encoding": None},
+        {"data_page_version": "2.0"},
+        {"data_page_size": 100, "write_batch_size": 10},
+    ],
+    ids=["compressed", "dictionary", "page version 2", "several pages"],
+)
+def test_other_pages_are_not_taken_for_plain_ones(options):
+    rows = np.zeros((200, 4), np.float32)
+    data, column = write(rows, **options)
+    header = read_page_header(data[column.data_page_offset :])
+    whole = header.header_bytes + header.stored_bytes == column.total_compressed_size
+    assert not (header.is_plain(200, 16) and whole)
+
+
+@given(st.binary(max_size=80))
+def test_bytes_that_are_no_header_are_refused_or_read_and_never_crash(data):
+    try:
+        header = read_page_header(data)
+    except ValueError as error:
+        assert "no Parquet page header" in str(error)
+    else:
+        assert 0 < header.header_bytes <= len(data)
+
+
+def test_a_header_that_is_cut_short_is_refused():
+    data, column = write(np.ones((10, 4), np.float32))
+    begin = column.data_page_offset
+    size = read_page_header(data[begin:]).header_bytes
+    for cut in range(size):
+        with pytest.raises(ValueError, match="no Parquet page header"):
+            read_page_header(data[begin : begin + cut])
