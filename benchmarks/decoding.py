@@ -8,7 +8,8 @@ from harness import compare
 from mucon.decoding.alignment import best_lengths
 from mucon.decoding.length_priors import Poisson, Tabled
 
-CASES = ((2100, 7, 48), (9700, 25, 48))
+CASES = ((2100, 7, 48, 20), (9700, 25, 48, 7))
+"""T, M, N and how many pairs are timed."""
 
 
 def problem(T: int, M: int, N: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -30,7 +31,7 @@ class AnyShape(Tabled):
 
 
 def main() -> None:
-    for T, M, N in CASES:
+    for T, M, N, n in CASES:
         log_probs, transcript, means = problem(T, M, N)
         prior = Poisson(means)
         any_shape = AnyShape(prior.terms(transcript, T).table())
@@ -46,6 +47,7 @@ def main() -> None:
                 log_probs, transcript, prior
             ),
             of="brute force",
+            n=n,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mucon.decoding.length_priors import LengthPrior
+from mucon.decoding.length_priors import LengthPrior, LengthTerms
 from mucon.errors import InputError
 
 FLOOR = float(np.log(1e-30))
@@ -50,32 +50,38 @@ def best_lengths(
     >>> lengths.tolist()
     [2, 1]
     """
-    from mucon.decoding.kernels import align
-
     evidence = _as_evidence(frame_log_probs)
     actions = np.array(transcript, dtype=np.int64).reshape(-1)
-    T = evidence.shape[0]
     cap = _checked_cap(evidence.shape, actions, prior.longest, max_length)
     terms = prior.terms(actions, cap)
-    reversed_shapes = np.ascontiguousarray(terms.shapes[:, cap::-1])
-    lengths, frames_score, bad_frame = align(
+    lengths, score = _align(evidence, actions, terms, cap, prior.is_log_concave)
+    score += float(terms.log_probs(lengths).sum())
+    if score == -np.inf:
+        raise InputError(
+            f"at least one choice of lengths is possible under the prior, for {len(actions)} segments in "
+            f"{len(evidence)} frames there is none: give the prior more lengths"
+        )
+    return lengths, score
+
+
+def _align(
+    evidence: NDArray[np.floating], actions: NDArray[np.int64], terms: LengthTerms, cap: int, concave: bool
+) -> tuple[NDArray[np.int64], float]:
+    """The best lengths, and the frames' share of their score."""
+    from mucon.decoding.kernels import align
+
+    lengths, score, bad_frame = align(
         evidence,
         actions,
         np.ascontiguousarray(terms.slopes),
-        reversed_shapes,
+        np.ascontiguousarray(terms.shapes[:, cap::-1]),
         np.ascontiguousarray(terms.shape_of_segment),
         cap,
-        prior.is_log_concave,
+        concave,
         FLOOR,
     )
     if bad_frame >= 0:
         raise InputError(_unusable(evidence, actions, bad_frame))
-    score = frames_score + float(terms.log_probs(lengths).sum())
-    if score == -np.inf:
-        raise InputError(
-            f"at least one choice of lengths is possible under the prior, for {len(actions)} segments in {T} frames "
-            "there is none: give the prior more lengths"
-        )
     return lengths, score
 
 

@@ -94,13 +94,14 @@ class _Row:
         true_labels, predicted_labels = target.to_frame_labels(), prediction.to_frame_labels()
         true_runs, predicted_runs = segments.runs(target), segments.runs(prediction)
         for suffix, ignored in (("", ()), (WITHOUT, background_ids)):
-            true = segments.spans(true_runs, ignored)
-            predicted = segments.spans(predicted_runs, ignored)
+            overlap = segments.overlaps(true_runs, predicted_runs, ignored)
             frame_counts["mof" + suffix] = frames.correct_frames(true_labels, predicted_labels, ignored)
-            means["iod" + suffix] = segments.best_iod(true, predicted)
-            means["iou" + suffix] = segments.best_iou(true, predicted)
-            means["edit" + suffix] = transcripts.edit_score(true.actions, predicted.actions)
-            at_thresholds = segments.f1_counts(true, predicted, F1_THRESHOLDS)
+            means["iod" + suffix] = segments.best_iod(overlap)
+            means["iou" + suffix] = segments.best_iou(overlap)
+            means["edit" + suffix] = transcripts.edit_score(
+                segments.without(true_runs.transcript, ignored), segments.without(predicted_runs.transcript, ignored)
+            )
+            at_thresholds = segments.f1_counts(overlap, F1_THRESHOLDS)
             for threshold, found in zip(F1_THRESHOLDS, at_thresholds, strict=True):
                 counts[f"at_{round(100 * threshold)}{suffix}"] = found
         means["matching_score"] = transcripts.matching_score(target.transcript, prediction.transcript)

@@ -15,18 +15,36 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spans:
-    """Segments with their place in time, some perhaps left out.
+class Overlaps:
+    """The pairs of a true and a predicted segment of one action that share frames. There are at most M + M'.
 
     Attributes:
-        actions: `[M]`.
-        starts: `[M]`, first frame.
-        stops: `[M]`, one after the last frame.
+        n_true: M, true segments that are counted.
+        n_predicted: M', predicted segments that are counted.
+        true: `[P]`, index of each pair's true segment.
+        predicted: `[P]`, index of its predicted segment.
+        frames: `[P]`, how many frames they share.
+        true_lengths: `[P]`, frames of the true segment.
+        predicted_lengths: `[P]`, frames of the predicted segment.
     """
 
-    actions: Ints
-    starts: Ints
-    stops: Ints
+    n_true: int
+    n_predicted: int
+    true: Ints
+    predicted: Ints
+    frames: Ints
+    true_lengths: Ints
+    predicted_lengths: Ints
+
+    @property
+    def over_union(self) -> Floats:
+        """`[P]`, intersection over union."""
+        return self.frames / (self.true_lengths + self.predicted_lengths - self.frames)
+
+    @property
+    def over_detection(self) -> Floats:
+        """`[P]`, intersection over the predicted segment."""
+        return self.frames / self.predicted_lengths
 
 
 def runs(segmentation: Segmentation) -> Segmentation:
@@ -44,26 +62,43 @@ def runs(segmentation: Segmentation) -> Segmentation:
     return Segmentation(actions[first], np.add.reduceat(lengths, first))
 
 
-def spans(segmentation: Segmentation, ignored: Collection[int] = ()) -> Spans:
-    """The segments with their place in time, without those whose action is among `ignored`."""
-    stops = np.cumsum(segmentation.lengths)
-    starts = stops - segmentation.lengths
-    kept = ~np.isin(segmentation.transcript, list(ignored))
-    return Spans(segmentation.transcript[kept], starts[kept], stops[kept])
+def overlaps(target: Segmentation, prediction: Segmentation, ignored: Collection[int] = ()) -> Overlaps:
+    """Which segments of the same action share frames, without the segments whose action is among `ignored`.
+
+    Between two neighbouring borders of either side lies one piece of one true and one predicted segment, so the work
+    is O((M + M') log(M + M')).
+
+    Args:
+        target: runs of the true labels.
+        prediction: runs of as many predicted labels.
+        ignored: background ids.
+    """
+    true_stops, predicted_stops = np.cumsum(target.lengths), np.cumsum(prediction.lengths)
+    stops = np.union1d(true_stops, predicted_stops)
+    starts = np.concatenate(([0], stops))[:-1]
+    true = np.searchsorted(true_stops, starts, side="right")
+    predicted = np.searchsorted(predicted_stops, starts, side="right")
+    counted = _counted(target.transcript, ignored)
+    kept = (target.transcript[true] == prediction.transcript[predicted]) & counted[true]
+    true, predicted, frames = true[kept], predicted[kept], (stops - starts)[kept]
+    return Overlaps(
+        int(counted.sum()),
+        int(_counted(prediction.transcript, ignored).sum()),
+        true,
+        predicted,
+        frames,
+        target.lengths[true],
+        prediction.lengths[predicted],
+    )
 
 
-def intersections(rows: Spans, columns: Spans) -> Floats:
-    """`[M_rows M_columns]`, frames in common of segments of the same action, 0 where the actions differ."""
-    common = np.minimum(rows.stops[:, None], columns.stops) - np.maximum(rows.starts[:, None], columns.starts)
-    same = rows.actions[:, None] == columns.actions
-    return np.where(same, np.maximum(common, 0), 0).astype(np.float64)
+def without(transcript: Ints, ignored: Collection[int]) -> Ints:
+    """The transcript without the actions that are ignored."""
+    return transcript[_counted(transcript, ignored)]
 
 
-def overlaps(rows: Spans, columns: Spans) -> Floats:
-    """`[M_rows M_columns]`, intersection over union of segments of the same action, 0 where the actions differ."""
-    common = intersections(rows, columns)
-    lengths = (rows.stops - rows.starts)[:, None] + (columns.stops - columns.starts)
-    return common / np.maximum(lengths - common, 1)
+def _counted(transcript: Ints, ignored: Collection[int]) -> NDArray[np.bool_]:
+    return ~np.isin(transcript, list(ignored))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +128,7 @@ class Counts:
         return twice / whole if whole else None
 
 
-def f1_counts(targets: Spans, predictions: Spans, thresholds: Collection[float]) -> tuple[Counts, ...]:
+def f1_counts(overlap: Overlaps, thresholds: Collection[float]) -> tuple[Counts, ...]:
     """Counts at each threshold: a predicted segment is right if it overlaps a true one of its action by that much.
 
     Each predicted segment looks only at the true segment that it overlaps best (the earlier among equals), and each
@@ -101,44 +136,40 @@ def f1_counts(targets: Spans, predictions: Spans, thresholds: Collection[float])
     Source: the field's F1@k, which the paper takes over (appendix).
 
     Args:
-        targets: M true segments, runs.
-        predictions: M' predicted segments, runs.
+        overlap: of runs.
         thresholds: least intersection over union, above 0.
     """
-    n_true, n_predicted = len(targets.actions), len(predictions.actions)
-    if not n_true or not n_predicted:
-        return tuple(Counts(0, n_predicted, n_true) for _ in thresholds)
-    overlap = overlaps(predictions, targets)
-    nearest = overlap.argmax(axis=1)
-    height = overlap[np.arange(n_predicted), nearest]
+    height = overlap.over_union
+    order = np.lexsort((overlap.true, -height, overlap.predicted))
+    _, first = np.unique(overlap.predicted[order], return_index=True)
+    best = order[first]
     result = []
     for threshold in thresholds:
-        found = len(np.unique(nearest[height >= threshold]))
-        result.append(Counts(found, n_predicted - found, n_true - found))
+        found = len(np.unique(overlap.true[best][height[best] >= threshold]))
+        result.append(Counts(found, overlap.n_predicted - found, overlap.n_true - found))
     return tuple(result)
 
 
-def best_iod(targets: Spans, predictions: Spans) -> float | None:
+def best_iod(overlap: Overlaps) -> float | None:
     """Mean over true segments of the highest intersection over *detection* with a predicted segment of its action.
 
-    0 for a true segment whose action is not predicted; None where there is no true segment.
+    0 for a true segment that meets none of its action; None where there is no true segment.
     Deviation: the paper pairs segments by index in alignment (`iod_by_index`); the published program does this.
     """
-    if not len(targets.actions):
-        return None
-    if not len(predictions.actions):
-        return 0.0
-    shares = intersections(targets, predictions) / (predictions.stops - predictions.starts)
-    return float(shares.max(axis=1).mean())
+    return _mean_of_best(overlap, overlap.over_detection)
 
 
-def best_iou(targets: Spans, predictions: Spans) -> float | None:
+def best_iou(overlap: Overlaps) -> float | None:
     """As `best_iod` with intersection over union."""
-    if not len(targets.actions):
+    return _mean_of_best(overlap, overlap.over_union)
+
+
+def _mean_of_best(overlap: Overlaps, shares: Floats) -> float | None:
+    if not overlap.n_true:
         return None
-    if not len(predictions.actions):
-        return 0.0
-    return float(overlaps(targets, predictions).max(axis=1).mean())
+    best = np.zeros(int(overlap.true.max(initial=-1)) + 1)
+    np.maximum.at(best, overlap.true, shares)
+    return float(best.sum()) / overlap.n_true
 
 
 def iod_by_index(target: Segmentation, prediction: Segmentation, ignored: Collection[int] = ()) -> float | None:
@@ -170,6 +201,8 @@ def iou_by_index(target: Segmentation, prediction: Segmentation, ignored: Collec
 def _by_index(target: Segmentation, prediction: Segmentation, ignored: Collection[int]) -> tuple[Floats, Ints, Ints]:
     if not np.array_equal(target.transcript, prediction.transcript):
         raise ValueError("segments are paired by index only where both sides have the same transcript")
-    a, b = spans(target, ignored), spans(prediction, ignored)
-    common = np.maximum(np.minimum(a.stops, b.stops) - np.maximum(a.starts, b.starts), 0).astype(np.float64)
-    return common, a.stops - a.starts, b.stops - b.starts
+    true_stops, predicted_stops = np.cumsum(target.lengths), np.cumsum(prediction.lengths)
+    starts = np.maximum(true_stops - target.lengths, predicted_stops - prediction.lengths)
+    common = np.maximum(np.minimum(true_stops, predicted_stops) - starts, 0).astype(np.float64)
+    counted = _counted(target.transcript, ignored)
+    return common[counted], target.lengths[counted], prediction.lengths[counted]

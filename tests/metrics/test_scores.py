@@ -66,13 +66,13 @@ def test_random_recordings_score_as_the_definitions_say():
         assert_by_definition(pairs, [(), (0,), (0, 2)][i % 3])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(corpora())
 def test_any_recordings_score_as_the_definitions_say(corpus):
     assert_by_definition(*corpus)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(corpora())
 def test_every_value_is_a_fraction_and_every_undefined_value_is_counted(corpus):
     pairs, background = corpus
@@ -86,7 +86,7 @@ def test_every_value_is_a_fraction_and_every_undefined_value_is_counted(corpus):
     assert all(0 <= value <= 1 for value in scores.values.values())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(corpora())
 def test_a_perfect_prediction_scores_one_wherever_it_is_defined(corpus):
     pairs, background = corpus
@@ -94,7 +94,7 @@ def test_a_perfect_prediction_scores_one_wherever_it_is_defined(corpus):
     assert set(scores.values.values()) <= {1.0}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(corpora(), st.permutations(range(4)))
 def test_new_names_for_the_actions_change_nothing(corpus, names):
     pairs, background = corpus
@@ -102,7 +102,7 @@ def test_new_names_for_the_actions_change_nothing(corpus, names):
     assert scored(renamed, {names[label] for label in background}) == scored(pairs, background)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(corpora())
 def test_stretching_every_frame_changes_nothing(corpus):
     pairs, background = corpus
@@ -112,7 +112,7 @@ def test_stretching_every_frame_changes_nothing(corpus):
     assert after.undefined == before.undefined
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(corpora())
 def test_exchanging_the_sides_keeps_what_is_symmetric(corpus):
     pairs, background = corpus
@@ -122,7 +122,7 @@ def test_exchanging_the_sides_keeps_what_is_symmetric(corpus):
             assert a[name] == b[name]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(corpora())
 def test_without_a_background_class_both_forms_are_equal(corpus):
     values = scored(corpus[0], ()).values

@@ -10,12 +10,10 @@ from mucon.metrics.segments import (
     best_iod,
     best_iou,
     f1_counts,
-    intersections,
     iod_by_index,
     iou_by_index,
     overlaps,
     runs,
-    spans,
 )
 from mucon.segments import Segmentation
 
@@ -32,23 +30,31 @@ def test_runs_are_the_segments_that_the_frame_labels_show(pairs):
     assert found.lengths.tolist() == expected.lengths.tolist()
 
 
-def test_overlaps_are_intersections_over_unions_of_equal_actions():
-    a = spans(Segmentation.of([0, 1, 0], [4, 4, 2]))
-    b = spans(Segmentation.of([0, 1], [6, 4]))
-    assert intersections(a, b).tolist() == [[4, 0], [0, 2], [0, 0]]
-    assert overlaps(a, b).tolist() == [[4 / 6, 0], [0, 2 / 6], [0, 0]]
+def test_overlaps_are_the_pairs_of_one_action_that_share_frames():
+    overlap = overlaps(Segmentation.of([0, 1, 0], [4, 4, 2]), Segmentation.of([0, 1], [6, 4]))
+    assert (overlap.n_true, overlap.n_predicted) == (3, 2)
+    assert list(zip(overlap.true, overlap.predicted, overlap.frames, strict=True)) == [(0, 0, 4), (1, 1, 2)]
+    assert overlap.over_union.tolist() == [4 / 6, 2 / 6]
+    assert overlap.over_detection.tolist() == [4 / 6, 2 / 4]
+    ignoring = overlaps(Segmentation.of([0, 1, 0], [4, 4, 2]), Segmentation.of([0, 1], [6, 4]), ignored=(0,))
+    assert (ignoring.n_true, ignoring.n_predicted, ignoring.frames.tolist()) == (1, 1, [2])
 
 
 def test_a_true_segment_is_found_once_and_the_rest_are_false_positives():
-    target = spans(Segmentation.of([1], [10]))
-    prediction = spans(Segmentation.of([1, 0, 1], [5, 1, 4]))
-    assert f1_counts(target, prediction, (0.1, 0.4, 0.5)) == (Counts(1, 2, 0), Counts(1, 2, 0), Counts(1, 2, 0))
-    assert f1_counts(target, prediction, (0.51,)) == (Counts(0, 3, 1),)
+    overlap = overlaps(Segmentation.of([1], [10]), Segmentation.of([1, 0, 1], [5, 1, 4]))
+    assert f1_counts(overlap, (0.1, 0.4, 0.5)) == (Counts(1, 2, 0), Counts(1, 2, 0), Counts(1, 2, 0))
+    assert f1_counts(overlap, (0.51,)) == (Counts(0, 3, 1),)
+
+
+def test_a_predicted_segment_finds_only_the_true_segment_that_it_overlaps_best():
+    overlap = overlaps(Segmentation.of([1, 0, 1, 0], [3, 1, 5, 1]), Segmentation.of([1], [10]), ignored=(0,))
+    assert f1_counts(overlap, (0.3,)) == (Counts(1, 0, 1),)
+    assert f1_counts(overlap, (0.5, 0.51)) == (Counts(1, 0, 1), Counts(0, 1, 2))
 
 
 def test_an_overlap_of_exactly_the_threshold_counts():
-    target, prediction = spans(Segmentation.of([1, 0], [1, 9])), spans(Segmentation.of([1], [10]))
-    assert f1_counts(target, prediction, (0.1,)) == (Counts(1, 0, 1),)
+    overlap = overlaps(Segmentation.of([1, 0], [1, 9]), Segmentation.of([1], [10]))
+    assert f1_counts(overlap, (0.1, 0.1001)) == (Counts(1, 0, 1), Counts(0, 1, 2))
 
 
 def test_iod_and_iou_by_index_compare_segment_m_with_segment_m():
@@ -75,9 +81,9 @@ def test_segments_of_different_transcripts_are_not_paired_by_index():
 def test_class_matched_iod_may_be_high_where_iod_by_index_is_low():
     target = Segmentation.of([1, 0, 1], [4, 2, 4])
     prediction = Segmentation.of([1, 0, 1], [1, 1, 8])
-    by_class = best_iod(spans(target), spans(prediction))
+    by_class = best_iod(overlaps(target, prediction))
     assert by_class == pytest.approx((1 + 0 + 4 / 8) / 3)
-    assert best_iou(spans(target), spans(prediction)) == pytest.approx((1 / 4 + 0 + 4 / 8) / 3)
+    assert best_iou(overlaps(target, prediction)) == pytest.approx((1 / 4 + 0 + 4 / 8) / 3)
     assert by_class >= iod_by_index(target, prediction)
 
 

@@ -14,7 +14,7 @@ TRANSCRIPTS = st.lists(st.integers(0, 4), max_size=12)
 
 def test_distance_and_matches_are_those_of_the_edit_distance_package():
     rng = np.random.default_rng(0)
-    for _ in range(6000):
+    for _ in range(3000):
         n_actions = rng.integers(1, 7)
         a = rng.integers(0, n_actions, rng.integers(1, 14)).tolist()
         b = rng.integers(0, n_actions, rng.integers(1, 14)).tolist()
