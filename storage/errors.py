@@ -14,7 +14,9 @@ class StoreError(ValueError):
     """
 
     def __init__(self, problems: str | Iterable[str]) -> None:
-        self.problems: tuple[str, ...] = (problems,) if isinstance(problems, str) else tuple(problems)
+        lines = (problems,) if isinstance(problems, str) else tuple(problems)
+        # Other libraries' messages, which some lines quote, have line ends of their own.
+        self.problems: tuple[str, ...] = tuple(" ".join(line.splitlines()) for line in lines)
         super().__init__("\n".join(self.problems))
 
     def __reduce__(self) -> tuple[type[StoreError], tuple[tuple[str, ...]]]:

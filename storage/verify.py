@@ -147,11 +147,16 @@ class _Shard:
         problems = []
         start = 0
         for record in self.records:
-            known = 0 <= record.row_group < found[0]
-            if not known or reader.starts[record.row_group] + record.first_row != start:
+            group = record.row_group
+            placed = (
+                0 <= group < found[0]
+                and reader.starts[group] + record.first_row == start
+                and start + record.frames <= reader.starts[group + 1]
+            )
+            if not placed:
                 problems.append(
-                    f"clips follow each other without a gap, {record.id!r} is said to begin at row {record.first_row} "
-                    f"of row group {record.row_group} of {self.place}: {_AGAIN}"
+                    f"clips follow each other without a gap, each in one row group; {record.id!r} is said to begin at "
+                    f"row {record.first_row} of row group {group} of {self.place}: {_AGAIN}"
                 )
             start += record.frames
         return problems
