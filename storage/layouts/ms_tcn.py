@@ -83,6 +83,7 @@ class MsTcn:
         self._actions: dict[str, int] = {}
         self._found: dict[str, _Found] = {}
         self._splits = Splits()
+        self._names: tuple[str, ...] = ()
 
     def survey(self, progress: Progress = no_progress) -> Survey:
         """Looks at every file, features included.
@@ -105,7 +106,7 @@ class MsTcn:
             kept = self._found[video].frames if video in self._found else None
             problems += value_problems(self._features(paths[video], kept), dtype, video)
             progress("checking", done, len(headers))
-        self._splits = read_splits(self.source / "splits", Names(sorted(set(paths) | set(labels))))
+        self._splits = read_splits(self.source / "splits", Names(self._names))
         problems += self._splits.problems
         if problems:
             raise StoreError(problems)
@@ -177,6 +178,7 @@ class MsTcn:
                 labels[videos[0]] = path
             else:
                 alone.append(name)
+        self._names = (*features, *alone)  # what lacks its other half is told once, not in each split again
         if not features:
             problems.append(f"a data set has features, {self.source / 'features'} has no .npy file: put them there")
         for kind, other, missing in (

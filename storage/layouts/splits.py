@@ -69,7 +69,7 @@ def _members(path: Path, names: Names, splits: Splits) -> frozenset[str]:
     missing = [line for line, videos in found.items() if not videos]
     if missing:
         splits.problems.append(
-            f"a split names videos that there are, {path} names {len(missing)} without features and labels: "
+            f"a split names videos that there are, {path} names {len(missing)} that are not there: "
             f"{some(missing, _SHOWN)}; add or remove them"
         )
     splits.problems += [

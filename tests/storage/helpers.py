@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +67,6 @@ def rewrite_shards(store: Path, **options: Any) -> None:
 
 def change_manifest(store: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     """Edits `manifest.json` and makes it agree with its own checksum again."""
-    import hashlib
-
     path = store / "manifest.json"
     value = json.loads(path.read_text())
     change(value)
@@ -88,3 +88,60 @@ def flip(path: Path, position: int, mask: int = 0x40) -> None:
 def files_of(folder: Path) -> dict[str, bytes]:
     """Every file below a folder."""
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@dataclass
+class DataSet:
+    """A data set in the layout of MS-TCN, written by `write`; change the fields first to break it.
+
+    Attributes:
+        features: `[T D]` by id.
+        labels: names by id.
+        mapping: lines of `mapping.txt`, None for no such file.
+        splits: lines by name of the bundle.
+        transposed: whether the files are `[D T]`.
+        end: of each line of text.
+        begin: of each text.
+        after: of each text.
+    """
+
+    features: dict[str, Array] = field(default_factory=dict)
+    labels: dict[str, list[str]] = field(default_factory=dict)
+    mapping: list[str] | None = field(default_factory=lambda: ["0 SIL", "1 pour", "2 stir"])
+    splits: dict[str, list[str]] = field(default_factory=dict)
+    transposed: bool = False
+    end: str = "\n"
+    begin: str = ""
+    after: str = ""
+
+    @classmethod
+    def made(cls, lengths: Sequence[int] = (30, 41, 25, 52), dim: int = 6, dtype: str = "float32") -> DataSet:
+        """Videos whose labels are SIL, pour, stir, SIL; the last two are the test part of split 1."""
+        features = clips_of(lengths, dim, dtype)
+        labels = {}
+        for video, values in features.items():
+            frames = len(values)
+            cuts = [0, frames // 4, frames // 2, 3 * frames // 4, frames]
+            names = ("SIL", "pour", "stir", "SIL")
+            labels[video] = [name for name, a, b in zip(names, cuts, cuts[1:], strict=False) for _ in range(b - a)]
+        ids = list(features)
+        lines = {"train": [f"{v}.txt" for v in ids[:-2]], "test": [f"{v}.txt" for v in ids[-2:]]}
+        return cls(features, labels, splits={f"{part}.split1.bundle": names for part, names in lines.items()})
+
+    def write(self, folder: Path) -> Path:
+        """Writes all files; returns the folder."""
+        for name, values in self.features.items():
+            path = folder / "features" / f"{name}.npy"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            np.save(path, values.T if self.transposed else values)
+        for name, lines in self.labels.items():
+            self._text(folder / "groundTruth" / f"{name}.txt", lines)
+        if self.mapping is not None:
+            self._text(folder / "mapping.txt", self.mapping)
+        for name, lines in self.splits.items():
+            self._text(folder / "splits" / name, lines)
+        return folder
+
+    def _text(self, path: Path, lines: Sequence[str]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes((self.begin + "".join(line + self.end for line in lines) + self.after).encode())

@@ -123,24 +123,27 @@ def test_a_failure_that_the_caller_catches_is_not_published(tmp_path, monkeypatc
     path = tmp_path / "s"
     monkeypatch.setenv(VARIABLE, "storage.writer.row_group:1:raise")
     big = np.ones((3000, 400))
-    with (
-        pytest.raises(StoreError, match="adding a clip to .* had failed"),
-        StoreWriter(path, dim=400, dtype="float64", vocabulary=["a"]) as new,
-    ):
-        with pytest.raises(FailpointError):
-            new.add("a", big, transcript=(0,))
-        with pytest.raises(StoreError, match="had failed"):
-            new.add("b", big, transcript=(0,))
+
+    def write() -> None:
+        with StoreWriter(path, dim=400, dtype="float64", vocabulary=["a"]) as new:
+            with pytest.raises(FailpointError):
+                new.add("a", big, transcript=(0,))
+            with pytest.raises(StoreError, match="had failed"):
+                new.add("b", big, transcript=(0,))
+
+    with pytest.raises(StoreError, match=r"adding a clip to .* had failed"):
+        write()
     assert names(tmp_path) == []
 
 
 def test_an_exception_in_the_block_leaves_no_store(tmp_path):
-    with (
-        pytest.raises(KeyboardInterrupt),
-        StoreWriter(tmp_path / "s", dim=4, dtype="float32", vocabulary=["a"]) as new,
-    ):
-        new.add("a", np.ones((3, 4)), transcript=(0,))
-        raise KeyboardInterrupt
+    def write() -> None:
+        with StoreWriter(tmp_path / "s", dim=4, dtype="float32", vocabulary=["a"]) as new:
+            new.add("a", np.ones((3, 4)), transcript=(0,))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
     assert names(tmp_path) == []
 
 
@@ -166,7 +169,7 @@ def test_a_folder_with_other_files_is_never_replaced(tmp_path):
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "thesis.tex").write_text("years of work")
     for replace in (False, True):
-        with pytest.raises(StoreError, match="only a store is replaced, .*/s holds other files"):
+        with pytest.raises(StoreError, match=r"only a store is replaced, .*/s holds other files"):
             write_store(tmp_path / "s", CLIPS, replace=replace)
     assert files_of(tmp_path) == {"s/thesis.tex": b"years of work"}
 
@@ -193,14 +196,16 @@ def test_a_target_behind_a_link_is_written_where_the_link_points(tmp_path):
 
 def test_of_two_writers_the_slower_one_is_refused_and_neither_disturbs_the_other(tmp_path):
     path = tmp_path / "s"
-    with (
-        pytest.raises(StoreError, match="one stands at"),
-        StoreWriter(path, dim=4, dtype="float32", vocabulary=["a"]) as slow,
-    ):
-        slow.add("a", np.ones((3, 4)), transcript=(0,))
-        write_store(path, CLIPS)
-        assert len(names(tmp_path)) == 2
-        slow.add("b", np.ones((3, 4)), transcript=(0,))
+
+    def write_slowly() -> None:
+        with StoreWriter(path, dim=4, dtype="float32", vocabulary=["a"]) as slow:
+            slow.add("a", np.ones((3, 4)), transcript=(0,))
+            write_store(path, CLIPS)
+            assert len(names(tmp_path)) == 2
+            slow.add("b", np.ones((3, 4)), transcript=(0,))
+
+    with pytest.raises(StoreError, match="one stands at"):
+        write_slowly()
     assert is_new(path)
     assert names(tmp_path) == ["s"]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage.pages import fixed_header_bytes, padding, read_page_header
+from storage.pages import PageHeader, fixed_header_bytes, padding, read_page_header
 from storage.schema import shard_options, shard_schema
 
 
@@ -54,14 +54,18 @@ def test_other_pages_are_not_taken_for_plain_ones(options):
     assert not (header.is_plain(200, 16) and whole)
 
 
+def header_or_refusal(data: bytes) -> PageHeader | str:
+    try:
+        return read_page_header(data)
+    except ValueError as error:
+        return str(error)
+
+
 @given(st.binary(max_size=80))
 def test_bytes_that_are_no_header_are_refused_or_read_and_never_crash(data):
-    try:
-        header = read_page_header(data)
-    except ValueError as error:
-        assert "no Parquet page header" in str(error)
-    else:
-        assert 0 < header.header_bytes <= len(data)
+    found = header_or_refusal(data)
+    refused = isinstance(found, str) and found.startswith("no Parquet page header")
+    assert refused or 0 < found.header_bytes <= len(data)
 
 
 def test_a_header_that_is_cut_short_is_refused():

@@ -77,7 +77,9 @@ def test_frames_that_a_clip_has_not_are_refused(path, start, stop):
 def test_an_unknown_video_is_told_with_the_nearest_names(path):
     store = open_store(path)
     for ask in (store.features, store.record, store.is_mapped):
-        with pytest.raises(StoreError, match=r"no video 'v00' \(did you mean 'v010', 'v009', 'v008'\?\): name one of its 11"):
+        with pytest.raises(
+            StoreError, match=r"no video 'v00' \(did you mean 'v010', 'v009', 'v008'\?\): name one of its 11"
+        ):
             ask("v00")
     assert "v00" not in store
     assert "v000" in store
@@ -217,9 +219,12 @@ def answer(store, pipe):
     pipe.send(same(store))
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-@pytest.mark.parametrize("rewritten", [False, True], ids=["mapped", "decoded"])
+@pytest.mark.parametrize(
+    ("method", "rewritten"),
+    [("fork", False), ("fork", True), ("spawn", True)],
+    ids=["fork, mapped", "fork, decoded", "spawn, decoded"],
+)
 def test_a_store_is_read_in_another_process(copied, method, rewritten):
     if rewritten:
         rewrite_shards(copied, compression="zstd")
@@ -276,7 +281,9 @@ def test_all_shards_that_are_cut_short_longer_or_missing_are_told_together(copie
     with files[2].open("ab") as file:
         file.write(b"x")
     first, second, third = problems_of(copied)
-    assert f"features-00000.parquet has {sizes[0]} bytes by the manifest, {files[0].resolve()} has {sizes[0] - 1}" in first
+    assert (
+        f"features-00000.parquet has {sizes[0]} bytes by the manifest, {files[0].resolve()} has {sizes[0] - 1}" in first
+    )
     assert "cut short" in first
     assert "features-00001.parquet" in second
     assert "is missing" in second
@@ -350,6 +357,8 @@ def test_a_shard_of_another_width_is_told(copied):
 
 
 def test_clips_of_any_limits_are_found(tmp_path):
-    store = open_store(write_store(tmp_path / "s", CLIPS, limits=SMALL.__class__(row_group_bytes=1, shard_row_groups=1)))
+    store = open_store(
+        write_store(tmp_path / "s", CLIPS, limits=SMALL.__class__(row_group_bytes=1, shard_row_groups=1))
+    )
     assert len(store.manifest.shards) == len(CLIPS)
     assert same(store)

@@ -1,0 +1,192 @@
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from storage import open_store
+from storage.cli import add_store_commands, main
+from tests.storage.helpers import DataSet, change_manifest, flip
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def source(tmp_path):
+    return DataSet.made().write(tmp_path / "src")
+
+
+@pytest.fixture
+def store(source, tmp_path, capsys):
+    assert main(["import", str(source), str(tmp_path / "store"), "--background", "SIL", "--fps", "10"]) == 0
+    capsys.readouterr()
+    return tmp_path / "store"
+
+
+def refused(arguments, capsys) -> list[str]:
+    assert main([str(argument) for argument in arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Traceback" not in err
+    return err.splitlines()
+
+
+def test_import_makes_a_store_and_shows_it(source, tmp_path, capsys):
+    arguments = ["import", source, tmp_path / "s", "--background", "SIL", "--group-regex", r"v\d", "--stride", "0.1"]
+    assert main([str(argument) for argument in arguments]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "videos       4\n" in out
+    manifest = open_store(tmp_path / "s").manifest
+    assert (manifest.background, manifest.stride, manifest.fps) == (("SIL",), 0.1, None)
+    assert open_store(tmp_path / "s").record("v001").group == "v0"
+
+
+def test_import_tells_its_notes_and_the_largest_relative_error(source, tmp_path, capsys):
+    assert main(["import", str(source), str(tmp_path / "s"), "--dtype", "float16"]) == 0
+    out = capsys.readouterr().out
+    assert "note: 'SIL' may be background: if so, say --background SIL\n" in out
+    assert "converted to float16: largest relative error 0.0004" in out
+    assert open_store(tmp_path / "s").manifest.dtype == "float16"
+
+
+def test_problems_are_one_line_each_on_standard_error_with_status_2(tmp_path, capsys):
+    data = DataSet.made()
+    data.features["v001"][3] = np.nan
+    data.labels["v002"][0] = "sitr"
+    source = data.write(tmp_path / "src")
+    first, second = refused(["import", source, tmp_path / "s"], capsys)
+    assert "'sitr' is not in" in first
+    assert "v001 has NaN" in second
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_store_is_replaced_only_when_asked(source, store, capsys):
+    (line,) = refused(["import", source, store], capsys)
+    assert "ask to replace it (--replace)" in line
+    assert main(["import", str(source), str(store), "--replace"]) == 0
+
+
+def test_length_options_reach_the_import(tmp_path, capsys):
+    data = DataSet.made()
+    data.labels["v001"].append("SIL")
+    source = data.write(tmp_path / "src")
+    (line,) = refused(["import", source, tmp_path / "s"], capsys)
+    assert "--length-tolerance" in line
+    assert main(["import", str(source), str(tmp_path / "s"), "--length-tolerance", "1"]) == 0
+    assert "note: v001: 41 frames of features, 42 labels: the last 1 dropped" in capsys.readouterr().out
+    assert main(["import", str(source), str(tmp_path / "t"), "--length-policy", "crop"]) == 0
+
+
+def test_an_orientation_that_is_said_is_used(tmp_path, capsys):
+    data = DataSet.made((6,), dim=6)
+    data.splits = {}
+    data.transposed = True
+    source = data.write(tmp_path / "src")
+    assert "--orientation TxD or DxT" in refused(["import", source, tmp_path / "s"], capsys)[0]
+    assert main(["import", str(source), str(tmp_path / "s"), "--orientation", "DxT"]) == 0
+    assert np.array_equal(open_store(tmp_path / "s").features("v000"), data.features["v000"])
+
+
+def test_inspect_shows_what_the_store_holds(store, capsys):
+    assert main(["inspect", str(store)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"store        {store} (format 1)",
+        "videos       4",
+        "frames       148 in all; 25 / 35.5 / 52 min/median/max, 0.00 h at 10 frames per second",
+        "features     D = 6, float32",
+        "actions      3: SIL, pour, stir",
+        "background   SIL",
+        "splits       1:test 2, 1:train 2",
+        "annotation   4 videos have a transcript, 4 lengths too",
+        "transcripts  1 distinct; 4 / 4 segments median/max",
+        "commonest    SIL has 50.7 % of the labelled frames",
+        f"on disk      {sum(file.stat().st_size for file in store.iterdir()) / 1000:.3g} kB in 1 file of features",
+    ]
+
+
+def test_inspect_tells_the_same_as_json(store, capsys):
+    assert main(["inspect", str(store), "--json"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    value = json.loads(line)
+    assert (value["videos"], value["frames"], value["shortest"], value["longest"]) == (4, 148, 25, 52)
+    assert value["splits"] == {"1:test": 2, "1:train": 2}
+    assert value["bytes"] == sum(file.stat().st_size for file in store.iterdir())
+    assert value["distinct_transcripts"] == 1
+    assert list(value["action_frames"]) == ["SIL", "pour", "stir"]
+    assert sum(value["action_frames"].values()) == pytest.approx(1)
+
+
+def test_a_store_without_annotation_is_shown(tmp_path, capsys):
+    from storage import StoreWriter
+
+    with StoreWriter(tmp_path / "s", dim=2, dtype="float16", vocabulary=["a"]) as new:
+        new.add("x", np.ones((3, 2)), transcript=None)
+    assert main(["inspect", str(tmp_path / "s")]) == 0
+    out = capsys.readouterr().out
+    assert "splits      none\n" in out
+    assert "annotation  0 videos have a transcript, 0 lengths too\n" in out
+    assert "commonest" not in out
+
+
+def test_verify_says_that_nothing_is_damaged(store, capsys):
+    assert main(["verify", str(store)]) == 0
+    assert "4 videos, 4.17 kB of features, nothing damaged" in capsys.readouterr().out
+
+
+def test_verify_names_the_damaged_clip(store, capsys):
+    data = open_store(store).features("v002").tobytes()
+    file = store / "features-00000.parquet"
+    flip(file, file.read_bytes().index(data) + 9)
+    (line,) = refused(["verify", store], capsys)
+    assert "those of 'v002' do not" in line
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify"])
+def test_a_missing_store_and_another_version_are_one_line(store, tmp_path, capsys, command):
+    (line,) = refused([command, tmp_path / "stre"], capsys)
+    assert "is none (did you mean 'store', 'src'?)" in line
+    change_manifest(store, lambda value: value.update(format_version=3))
+    (line,) = refused([command, store], capsys)
+    assert "the store's format version is 3, this program knows 1" in line
+
+
+def test_the_commands_can_be_added_to_another_parser(store, capsys):
+    parser = argparse.ArgumentParser(prog="mucon")
+    store_parser = parser.add_subparsers(required=True).add_parser("store")
+    subparsers = store_parser.add_subparsers(required=True)
+    add_store_commands(subparsers)
+    subparsers.add_parser("synthesize").set_defaults(run=lambda _: 7)
+    args = parser.parse_args(["store", "inspect", str(store)])
+    assert args.run(args) == 0
+    assert "videos       4" in capsys.readouterr().out
+    args = parser.parse_args(["store", "synthesize"])
+    assert args.run(args) == 7
+
+
+def test_help_explains_the_layout_and_every_option(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["import", "--help"])
+    assert caught.value.code == 0
+    out = capsys.readouterr().out
+    assert "SRC/groundTruth/NAME.txt          an action per line" in out
+    for option in ("--background", "--dtype", "--length-policy", "--length-tolerance", "--fps", "--replace"):
+        assert option in out
+
+
+def test_the_package_runs_as_a_program(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "storage", "inspect", str(tmp_path / "x")],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert "a store is a folder" in done.stderr
