@@ -15,6 +15,23 @@ Ints = NDArray[np.int64]
 
 
 @compiled
+def best_start(weights: Floats, reversed_shape: Floats, left: int, right: int, shift: int) -> tuple[float, np.intp]:
+    """Max and first argmax over s in left..right of `weights[s] + reversed_shape[shift + s]`.
+
+    Unsigned numbers, because an index that may be negative costs a test each time (`shift` may be; it wraps round).
+    """
+    top = -np.inf
+    start = np.intp(left)
+    offset = np.uintp(shift)
+    for s in range(np.uintp(left), np.uintp(right + 1)):
+        value = weights[s] + reversed_shape[offset + s]
+        if value > top:
+            top = value
+            start = np.intp(s)
+    return top, start
+
+
+@compiled
 def best_starts_monotone(
     weights: Floats, reversed_shape: Floats, first: int, last: int, low: int, high: int, cap: int,
     best: Floats, starts: NDArray[np.int32],
@@ -39,16 +56,7 @@ def best_starts_monotone(
                 left = max(left, starts[t - step])
             if i + step < n_rows:
                 right = min(right, starts[t + step])
-            shift = longest - t
-            top = -np.inf
-            start = left
-            for s in range(left, right + 1):
-                value = weights[s] + reversed_shape[shift + s]
-                if value > top:
-                    top = value
-                    start = s
-            best[t] = top
-            starts[t] = start
+            best[t], starts[t] = best_start(weights, reversed_shape, left, right, longest - t)
         step //= 2
 
 
@@ -60,17 +68,8 @@ def best_starts_any(
     """As `best_starts_monotone` for any shape, trying every start: O(rows · columns)."""
     longest = len(reversed_shape) - 1
     for t in range(first, last + 1):
-        left = max(low, t - cap)
-        shift = longest - t
-        top = -np.inf
-        start = left
-        for s in range(left, min(high, t - 1) + 1):
-            value = weights[s] + reversed_shape[shift + s]
-            if value > top:
-                top = value
-                start = s
-        best[t] = top
-        starts[t] = start
+        left, right = max(low, t - cap), min(high, t - 1)
+        best[t], starts[t] = best_start(weights, reversed_shape, left, right, longest - t)
 
 
 @compiled
@@ -100,7 +99,7 @@ def align(
     low = 0
     high = 0
     for m in range(M):
-        action = transcript[m]
+        action = np.uintp(transcript[m])
         slope = slopes[m]
         for t in range(T):
             value = float(frame_log_probs[t, action])
