@@ -1,0 +1,119 @@
+"""The segment branch: teacher forcing against a loop over torch's own modules, and greedy decoding."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional
+
+from mucon.errors import InputError
+from mucon.model.segment_branch import Decoded, SegmentBranch, SegmentBranchConfig
+
+N = 3
+START = N + 1
+
+
+def branch(seed: int = 0) -> SegmentBranch:
+    torch.manual_seed(seed)
+    return SegmentBranch(6, N, SegmentBranchConfig(hidden=5)).double().eval()
+
+
+def by_the_equations(model: SegmentBranch, latent: torch.Tensor, symbols: list[int]):
+    """Section 4.3 and reference: embedding and attention concatenated, one step after the other."""
+    states, (last_hidden, last_cell) = model.encoder(latent[:, None])
+    states = states[:, 0]
+    hidden = model.initial_hidden(torch.cat((last_hidden[0, 0], last_hidden[1, 0])))
+    cell = model.initial_cell(torch.cat((last_cell[0, 0], last_cell[1, 0])))
+    logits, log_lengths = [], []
+    for symbol in symbols:
+        energy = torch.tanh(states @ model.attention_keys + model.attention_query(hidden)) @ model.attention_score
+        attended = torch.softmax(energy, 0) @ states
+        embedded = functional.relu(model.embedding(torch.tensor(symbol)))
+        entry = functional.relu(model.combine(torch.cat((embedded, attended))))
+        hidden, cell = (x[0] for x in model.decoder(entry[None], (hidden[None], cell[None])))
+        logits.append(model.transcript_head(hidden))
+        log_lengths.append(model.length_head(torch.cat((entry, logits[-1]))))
+    return torch.stack(logits), torch.cat(log_lengths)
+
+
+@pytest.mark.parametrize("n_latent", [1, 2, 7])
+@pytest.mark.parametrize("transcript", [[1], [0, 2, 2, 1, 0]])
+def test_teacher_forcing_is_the_papers_sequence_of_steps(transcript, n_latent):
+    model = branch()
+    latent = torch.randn(n_latent, 6, dtype=torch.float64)
+    logits, log_lengths = model.teacher_forced(latent, torch.tensor([START, *transcript]))
+    expected_logits, expected_lengths = by_the_equations(model, latent, [START, *transcript])
+    torch.testing.assert_close(logits, expected_logits)
+    torch.testing.assert_close(log_lengths, expected_lengths[:-1])
+
+
+def test_every_parameter_learns_from_the_two_outputs():
+    model = branch()
+    logits, log_lengths = model.teacher_forced(torch.randn(4, 6, dtype=torch.float64), torch.tensor([START, 0, 1, 2]))
+    (logits.sin().sum() + log_lengths.sum()).backward()
+    assert all(p.grad is not None and p.grad.any() for p in model.parameters())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_greedy_decoding_feeds_each_likeliest_symbol_to_the_next_step(seed):
+    model = branch(seed)
+    latent = torch.randn(5, 6, dtype=torch.float64)
+    decoded = model.greedy(latent, 6)
+    logits, log_lengths = by_the_equations(model, latent, [START, *decoded.transcript])
+    named = logits.argmax(1).tolist()
+    if decoded.cut:
+        assert (list(decoded.transcript), N not in named) == (named[:-1], True)
+        assert len(decoded.transcript) == 6
+    else:
+        assert [*decoded.transcript, N] == named
+    torch.testing.assert_close(decoded.log_lengths, log_lengths[:-1])
+
+
+def with_end_bias(value: float) -> SegmentBranch:
+    model = branch()
+    with torch.no_grad():
+        model.transcript_head[-1].bias[N] = value
+    return model
+
+
+def test_an_end_symbol_that_comes_first_gives_an_empty_transcript():
+    decoded = with_end_bias(1e3).greedy(torch.randn(3, 6, dtype=torch.float64), 4)
+    assert decoded.transcript == ()
+    assert decoded.log_lengths.shape == (0,)
+    assert not decoded.cut
+
+
+def test_an_end_symbol_that_never_comes_cuts_the_transcript():
+    decoded = with_end_bias(-1e3).greedy(torch.randn(3, 6, dtype=torch.float64), 4)
+    assert len(decoded.transcript) == len(decoded.log_lengths) == 4
+    assert decoded.cut
+
+
+def test_a_transcript_of_exactly_the_allowed_length_is_not_cut():
+    model, latent, whole = lively_branch_that_ends()
+    exact = model.greedy(latent, len(whole.transcript))
+    assert (exact.transcript, exact.cut) == (whole.transcript, False)
+    short = model.greedy(latent, len(whole.transcript) - 1)
+    assert (short.transcript, short.cut) == (whole.transcript[:-1], True)
+
+
+def lively_branch_that_ends() -> tuple[SegmentBranch, torch.Tensor, Decoded]:
+    """The first network, its weights enlarged so that its symbols vary, that names something and then ends."""
+    latent = torch.randn(5, 6, dtype=torch.float64)
+    for seed in range(100):
+        model = branch(seed)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(4)
+        decoded = model.greedy(latent, 12)
+        if decoded.transcript and not decoded.cut:
+            return model, latent, decoded
+    raise AssertionError("none of 100 networks ends by itself")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"), [({"hidden": 1}, "hidden .* not 1"), ({"dropout": 1.0}, "dropout .* not 1.0")]
+)
+def test_a_segment_branch_that_cannot_be_built_is_refused_with_the_value(settings, said):
+    with pytest.raises(InputError, match=said):
+        SegmentBranchConfig(**settings)
