@@ -1,0 +1,29 @@
+# Everything a newcomer needs: `make demo`, `make test`. Nothing outside .venv, stores/ and results/ is written.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: install demo test soak lint bench
+
+install: .venv/.installed
+
+.venv/.installed: requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("mucon needs Python 3.11 or newer; set PYTHON=python3.12, say" * (sys.version_info < (3, 11)))'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $@
+
+demo: install
+	$(BIN)/python sweeps/ablation_masks.py
+
+test: install
+	$(BIN)/python -m pytest --quiet
+
+soak: install
+	MUCON_SOAK=1 $(BIN)/python -m pytest --quiet -m soak
+
+lint: install
+	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
+
+bench: install
+	for file in benchmarks/[a-z]*_*.py; do $(BIN)/python $$file || exit 1; done
