@@ -22,6 +22,8 @@ from sweeps.service.experiment import Experiment, SweepInfo
 from sweeps.service.sweep import Plan, Running, make_plan, read_plan, run_plan, show
 
 DEMO_STORE = Path("stores/demo")
+WIDTH = 160
+"""Characters of a line in a file or a pipe."""
 
 
 def main(experiment: Experiment | None = None, arguments: Sequence[str] | None = None) -> int:
@@ -59,7 +61,7 @@ def experiments() -> dict[str, Experiment]:
 
 def _run_script(experiment: Experiment, words: Sequence[str], program: str | None = None) -> int:
     options = _parser(experiment, program).parse_args(words)
-    console = Console()
+    console = _console()
     results: Path = options.results
     _check_writable(results)
     demo = options.store is None
@@ -96,7 +98,7 @@ def _run_command(words: Sequence[str]) -> int:
     options = _commands().parse_args(words)
     if options.command == "run":
         return _run_script(_find(options.name), options.options, f"mucon-sweeps run {options.name}")
-    console = Console()
+    console = _console()
     if options.command == "list":
         for name, experiment in experiments().items():
             rows = "; ".join(variant.name for variant in experiment.variants)
@@ -105,7 +107,7 @@ def _run_command(words: Sequence[str]) -> int:
     if options.command == "sync":
         return _sync(options.results, options.tracking_uri, console)
     plan = read_plan(options.results, options.name)
-    table = plan.table()
+    table = plan.table(plan.known())
     plan.write_tables(table)
     show(table, console)
     return EXIT_OK
@@ -142,6 +144,11 @@ def _sync(results: Path, tracking_uri: str | None, console: Console) -> int:
 
 def _tracking_uri(given: str | None, results: Path) -> str:
     return given or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{results / 'mlflow.db'}"
+
+
+def _console() -> Console:
+    """A terminal as wide as it is; where there is none, lines long enough for a table."""
+    return Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=WIDTH)
 
 
 def _print(console: Console, line: str) -> None:

@@ -237,7 +237,14 @@ def _ray() -> Iterator[dict[str, tuple[float, float]]]:
         if address:
             ray.init(address=address, **quiet)
         else:
-            ray.init(address="local", num_cpus=preflight.cpu_count(), include_dashboard=False, **quiet)
+            store = 100 * 2**20  # trials pass nothing through Ray's object store
+            ray.init(
+                address="local",
+                num_cpus=preflight.cpu_count(),
+                object_store_memory=store,
+                include_dashboard=False,
+                **quiet,
+            )
     try:
         yield {
             node["NodeManagerAddress"]: (node["Resources"].get("CPU", 0.0), node["Resources"].get("GPU", 0.0))

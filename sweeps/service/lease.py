@@ -18,10 +18,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 
-RENEWAL = 10.0
-"""Seconds between two renewals."""
 DURATION = 45.0
 """Seconds after its last renewal at which a lease expires."""
+RENEWALS = 4.5
+"""Renewals in that time: one every 10 seconds."""
 
 
 class LeaseLostError(Exception):
@@ -75,9 +75,9 @@ class Lease:
     Use `acquire`; as a context manager it is released at the end.
     """
 
-    def __init__(self, folder: Path, number: int, holder: Holder, renewal: float, duration: float) -> None:
+    def __init__(self, folder: Path, number: int, holder: Holder, duration: float) -> None:
         self._folder, self._number, self._holder = folder, number, holder
-        self._renewal, self._duration = renewal, duration
+        self._duration = duration
         self._valid_until = time.monotonic() + duration
         self._lost = False
         self._released = threading.Event()
@@ -112,7 +112,7 @@ class Lease:
             self._write(expires=0.0)
 
     def _keep(self) -> None:
-        while not self._released.wait(self._renewal):
+        while not self._released.wait(self._duration / RENEWALS):
             started = time.monotonic()
             if self._lost or started > self._valid_until or _newest(self._folder) != self._number:
                 self._lost = True
@@ -130,13 +130,13 @@ class Lease:
         temporary.replace(path)
 
 
-def acquire(folder: Path, *, renewal: float = RENEWAL, duration: float = DURATION) -> Lease | None:
+def acquire(folder: Path, *, duration: float = DURATION) -> Lease | None:
     """The folder's lease, or None when another process holds it.
 
     Args:
         folder: what is written into; it is created.
-        renewal: seconds between renewals.
-        duration: seconds after a renewal at which the lease expires, for clocks of machines that agree to a second.
+        duration: seconds after a renewal at which the lease expires; the clocks of machines that share the folder
+            differ by much less.
 
     Returns:
         A lease that renews itself, or None.
@@ -166,7 +166,7 @@ def acquire(folder: Path, *, renewal: float = RENEWAL, duration: float = DURATIO
     for number in _numbers(folder):
         if number < newest:
             _path(folder, number).unlink(missing_ok=True)
-    return Lease(folder, newest + 1, mine, renewal, duration)
+    return Lease(folder, newest + 1, mine, duration)
 
 
 def _path(folder: Path, number: int) -> Path:

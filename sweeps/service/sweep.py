@@ -52,14 +52,16 @@ class Plan:
         found = {}
         for cell in self.cells:
             folder = TrialFolder(self.results / "trials" / cell.identity)
-            state, reason = folder.state(cell.evaluation)
-            result = folder.result(cell.evaluation) if state is State.FINISHED else None
-            found[cell.key] = Known(state, reason, result["scores"] if result else None)
+            result = folder.result(cell.evaluation)
+            if result is not None:
+                found[cell.key] = Known(State.FINISHED, None, result["scores"])
+            else:
+                found[cell.key] = Known(*folder.unfinished_state())
         return found
 
-    def table(self) -> Table:
-        """The table of what is known now."""
-        return tables.make_table(self.experiment, self.cells, self.known(), self.splits)
+    def table(self, known: Mapping[str, Known]) -> Table:
+        """The table of what is known."""
+        return tables.make_table(self.experiment, self.cells, known, self.splits)
 
     def write_tables(self, table: Table) -> dict[str, Path]:
         """Writes the table beside the plan, as `NAME.md` and `NAME.csv`."""
@@ -212,13 +214,14 @@ def run_plan(plan: Plan, trials: Mapping[str, Trial], how: Running, console: Con
             )
         with held:
             interrupted, unsent = _run(plan, missing, how, place, console)
-    table = plan.table()
+        known = plan.known()
+    table = plan.table(known)
     plan.write()
     plan.write_tables(table)
     show(table, console)
     if interrupted:
         return EXIT_INTERRUPTED
-    whole = all(cell.state is State.FINISHED for cell in plan.known().values())
+    whole = all(cell.state is State.FINISHED for cell in known.values())
     return EXIT_OK if whole and not unsent else EXIT_PARTIAL
 
 
@@ -263,7 +266,7 @@ def _run(plan: Plan, missing: Sequence[Trial], how: Running, place: Path, consol
             interrupted = run_trials(
                 missing, results=plan.results, scratch=place, device=device, each=each, listener=progress
             )
-        shipment = shipping.finish(plan.write_tables(plan.table()))
+        shipment = shipping.finish(plan.write_tables(plan.table(plan.known())))
     except BaseException:
         shipping.abandon()
         raise

@@ -123,13 +123,13 @@ def make_table(
 
 def for_terminal(table: Table, console: Console) -> rich.table.Table:
     """The table without its notes; where the terminal is narrow, deviations stand under their means."""
-    wide = _drawn(table, "±")
+    wide = _drawn(table, "±", padding=1)
     width = Measurement.get(console, console.options.update(max_width=10**4), wide).maximum
-    return wide if width <= console.width else _drawn(table, "\n±")
+    return wide if width <= console.width else _drawn(table, "\n±", padding=0)
 
 
-def _drawn(table: Table, deviation: str) -> rich.table.Table:
-    shown = rich.table.Table(title=table.title, title_justify="left", header_style="bold", padding=(0, 1, 0, 0))
+def _drawn(table: Table, deviation: str, padding: int) -> rich.table.Table:
+    shown = rich.table.Table(title=table.title, title_justify="left", header_style="bold", padding=(0, padding))
     for title in table.label_titles:
         shown.add_column(title)
     for title in (*(column.title for column in table.columns), "seeds"):

@@ -104,8 +104,12 @@ class TrialFolder:
         Raises:
             InputError: it has another format version.
         """
-        path = self.evaluation_path(evaluation) / "result.json"
-        return _read_versioned(path) if path.exists() else None
+        for path in (self.path, self.path / "evaluations" / evaluation):
+            if (path / "result.json").exists():
+                result = _read_versioned(path / "result.json")
+                if result["evaluation"] == evaluation:
+                    return result
+        return None
 
     def trained(self) -> bool:
         """Whether training has finished, under whatever evaluation."""
@@ -117,8 +121,10 @@ class TrialFolder:
         Raises:
             InputError: the folder has another format version.
         """
-        if self.result(evaluation) is not None:
-            return State.FINISHED, None
+        return (State.FINISHED, None) if self.result(evaluation) is not None else self.unfinished_state()
+
+    def unfinished_state(self) -> tuple[State, str | None]:
+        """The state and its reason, when it is known that the result is not there."""
         if lease.holder(self.path) is not None:
             return State.RUNNING, None
         status = journal.last_status(journal.read(self.journal_path)[0])

@@ -20,7 +20,7 @@ from mucon.evaluation import Evaluation, evaluate
 from mucon.inference import PREDICTIONS
 from mucon.training import EpochReport, train
 from mucon.videos import videos_of, vocabulary_of
-from storage import open_store
+from storage import StoreError, open_store
 from sweeps.service import journal, lease, provenance
 from sweeps.service.experiment import Trial
 from sweeps.service.journal import Journal
@@ -46,6 +46,7 @@ def run_trial(
     device: str = "auto",
     should_stop: Callable[[], bool] = lambda: False,
     report: Callable[[EpochReport], None] = lambda _: None,
+    lease_duration: float = lease.DURATION,
 ) -> Outcome:
     """Trains and evaluates a trial, as far as that was not done yet, or waits for the process that does.
 
@@ -55,12 +56,13 @@ def run_trial(
         device: `auto`, `cpu` or `cuda`.
         should_stop: asked before every step; once it is true, a checkpoint is written and the trial is stopped.
         report: told of each epoch that finishes here.
+        lease_duration: seconds after which the trial of a process that fell silent is another's.
 
     Returns:
         The outcome, which stands in the trial's folder too; a trial's failure is an outcome, not an exception.
     """
     folder = TrialFolder(results.absolute() / "trials" / trial.identity)
-    while (held := lease.acquire(folder.path)) is None:
+    while (held := lease.acquire(folder.path, duration=lease_duration)) is None:
         if should_stop():
             return Outcome(State.STOPPED, "stopped while another process trained it")
         time.sleep(WAITING)
@@ -128,7 +130,7 @@ def _recorded(
         outcome = Outcome(State.STOPPED, "interrupted; goes on from its checkpoint")
     except Diverged as error:
         outcome = Outcome(State.DIVERGED, str(error))
-    except InputError as error:
+    except (InputError, StoreError) as error:
         outcome = Outcome(State.FAILED, "; ".join(error.problems))
     except Exception as error:  # the border of a trial: whatever went wrong is its outcome, and others go on
         (folder.path / "traceback.txt").write_text(traceback.format_exc())

@@ -1,10 +1,15 @@
-"""A sweep that takes seconds: a tiny store, a tiny network, two rows; and its command line as a real process."""
+"""Sweeps that take seconds: a tiny store, a tiny network, few rows; and their command lines as real processes."""
 
+import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +20,28 @@ from storage import StoreWriter, open_store
 from sweeps.service.experiment import Trial
 from sweeps.service.recordings import absolute, split_data
 
-TINY = {
-    "training.epochs": 3,
-    "backbone.pool_after": "1,2",
-}
+ROOT = Path(__file__).parents[2]
+MASKS = ROOT / "sweeps" / "ablation_masks.py"
+TINY = {"training.epochs": 3, "backbone.pool_after": "1,2"}
 """Settings with which a trial of the tiny store takes about a second."""
-SCRIPT = Path(__file__).parents[2] / "sweeps" / "ablation_masks.py"
+OWN_SCRIPT = """
+    from sweeps.service.cli import main
+    from sweeps.service.experiment import Experiment, Variant
+
+    EXPERIMENT = Experiment(
+        name="{name}",
+        title="A sweep of one's own",
+        label_titles=("Row",),
+        variants=tuple(Variant(labels=(name,), settings=settings) for name, settings in {rows}.items()),
+    )
+
+    if __name__ == "__main__":
+        raise SystemExit(main(EXPERIMENT))
+"""
 
 
 def make_store(path: Path, *, n_train: int = 6, n_test: int = 3, seed: int = 0) -> Path:
-    """Recordings of three actions, 60 to 90 frames of 6 features, one split `1`."""
+    """Recordings of four actions, 56 to 88 frames of 6 features, one split `1`."""
     random = np.random.default_rng(seed)
     means = random.normal(size=(4, 6))
     with StoreWriter(path, dim=6, dtype="float32", vocabulary=("rest", "pour", "stir", "drink")) as writer:
@@ -47,29 +64,81 @@ def make_trial(store: Path, *, seed: int = 1, **settings: Any) -> Trial:
     return Trial.of(config.override("seed", seed), split="1", data_fingerprint=fingerprint, store=absolute(store))
 
 
-def command(store: Path, results: Path, *more: str) -> list[str]:
-    """The command line of the mask ablation on the tiny store."""
+def own_script(folder: Path, name: str, rows: dict[str, dict[str, object]]) -> Path:
+    """A sweep of one's own: row -> settings."""
+    path = folder / f"sweep_{name}.py"
+    path.write_text(textwrap.dedent(OWN_SCRIPT).format(name=name, rows=rows))
+    return path
+
+
+def command(script: Path, store: Path, results: Path, *more: str) -> list[str]:
+    """A sweep's command line on the tiny store, one seed, with a tracking database for all tests of the store."""
     settings = [word for path, value in TINY.items() for word in ("--set", f"{path}={value}")]
-    line = [sys.executable, str(SCRIPT), "--store", str(store), "--results", str(results), "--seeds", "1"]
-    return [*line, "--device", "cpu", *settings, *more]
+    line = [sys.executable, str(script), "--store", str(store), "--results", str(results), "--seeds", "1"]
+    return [*line, "--device", "cpu", "--tracking-uri", f"sqlite:///{store.parent / 'mlflow.db'}", *settings, *more]
 
 
 def environment(**more: str) -> dict[str, str]:
     """The environment of a driver's process, without what concerns other services of the test run."""
-    kept = {name: value for name, value in os.environ.items() if not re.match("MLFLOW_|RAY_|TUNE_", name)}
+    kept = {name: value for name, value in os.environ.items() if not re.match("MLFLOW_|RAY_|TUNE_|MUCON_FAIL", name)}
     return {**kept, "COLUMNS": "200", **more}
 
 
 def run(line: list[str], **more: str) -> "subprocess.CompletedProcess[str]":
     """Runs a command line to its end."""
     return subprocess.run(
-        line, capture_output=True, text=True, env=environment(**more), timeout=300, check=False, cwd=SCRIPT.parents[1]
+        line, capture_output=True, text=True, env=environment(**more), timeout=300, check=False, cwd=ROOT
     )
 
 
+@contextlib.contextmanager
+def started(line: list[str], log: Path, **more: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """A command line that runs in a process group of its own, as a shell starts it; what is left of it is killed."""
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            line, stdout=file, stderr=file, env=environment(**more), cwd=ROOT, start_new_session=True
+        )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
+    """Looks often; fails after a time that only a hanging program needs."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it has not happened"
+        time.sleep(0.05)
+
+
 def journals(results: Path) -> dict[str, list[dict[str, Any]]]:
-    """Identity -> its journal's records."""
+    """Identity -> its journal's whole lines."""
     return {
-        path.parent.name: [json.loads(line) for line in path.read_text().splitlines()]
+        path.parent.name: [json.loads(line) for line in path.read_text().split("\n")[:-1]]
         for path in sorted(results.glob("trials/*/journal.jsonl"))
     }
+
+
+def epochs(results: Path) -> dict[str, list[int]]:
+    """Identity -> the epochs in its journal, in the order in which they stand there."""
+    return {
+        identity: [record["step"] for record in records if record["kind"] == "epoch"]
+        for identity, records in journals(results).items()
+    }
+
+
+def statuses(results: Path) -> dict[str, list[str]]:
+    """Identity -> the states in its journal."""
+    return {
+        identity: [record["status"] for record in records if record["kind"] == "status"]
+        for identity, records in journals(results).items()
+    }
+
+
+def weights(results: Path) -> dict[str, str]:
+    """Identity -> sha256 of the weights in its result."""
+    paths = sorted(results.glob("trials/*/result.json"))
+    return {path.parent.name: json.loads(path.read_text())["weights_sha256"] for path in paths}

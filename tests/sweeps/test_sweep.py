@@ -1,0 +1,114 @@
+"""A whole small sweep through a real Ray and a real MLflow store, and the same command again."""
+
+import re
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from sweeps.service.worker import run_trial
+from tests.sweeps import small
+from tests.sweeps.conftest import Finished
+
+pytestmark = pytest.mark.service
+
+
+def table_of(output: str) -> list[str]:
+    return [line for line in output.splitlines() if line.startswith(("│", "split 1"))]
+
+
+def test_a_sweep_trains_every_cell_once_and_ends_with_its_table(finished_sweep: Finished) -> None:
+    ran, results = finished_sweep.ran, finished_sweep.results
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert set(map(tuple, small.statuses(results).values())) == {("running", "finished")}
+    assert list(small.epochs(results).values()) == [[1, 2, 3]] * 6
+    table = table_of(ran.stdout)
+    assert [re.split(r"\s*│\s*", line)[1] for line in table[:-1]] == [
+        *["box", "bell", "trapezoid"] * 2,
+        "transcript prior, equal lengths",
+    ]
+    assert "commonest action 'rest' has 49.7 % of the test frames" in table[-1]
+    markdown = (results / "sweeps" / "ablation_masks" / "ablation_masks.md").read_text()
+    assert markdown.count("\n| box |") == 2
+    assert not (results / "running" / "ablation_masks" / "tune").exists()
+
+
+def test_the_tracking_store_has_one_run_for_the_sweep_and_one_for_each_trial(
+    finished_sweep: Finished, tiny_store: Path
+) -> None:
+    identities = set(small.journals(finished_sweep.results))
+    with sqlite3.connect(tiny_store.parent / "mlflow.db") as database:
+        query = "select tags.value, status from runs join tags using (run_uuid) where key = ?"
+        trials = [row for row in database.execute(query, ("trial",)) if row[0] in identities]
+        parents = list(database.execute(query, ("sweep",)))
+    assert sorted(trials) == sorted((identity, "FINISHED") for identity in identities)
+    assert ("ablation_masks", "FINISHED") in parents
+
+
+def test_the_same_command_again_prints_the_table_and_imports_neither_ray_nor_mlflow(finished_sweep: Finished) -> None:
+    before = small.journals(finished_sweep.results)
+    again = small.run(finished_sweep.command, PYTHONPROFILEIMPORTTIME="1")
+    assert again.returncode == 0
+    assert table_of(again.stdout) == table_of(finished_sweep.ran.stdout)
+    assert small.journals(finished_sweep.results) == before
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in again.stderr.splitlines()}
+    assert {"torch", "sweeps", "storage"} <= imported
+    assert not {"ray", "mlflow", "optuna"} & imported
+
+
+def test_a_report_makes_the_table_again_without_store_or_training(finished_sweep: Finished, tmp_path: Path) -> None:
+    results = tmp_path / "moved"
+    shutil.copytree(finished_sweep.results, results)
+    written = results / "sweeps" / "ablation_masks" / "ablation_masks.csv"
+    before = written.read_text()
+    written.unlink()
+    line = [finished_sweep.command[0], "-m", "sweeps", "report", "ablation_masks", "--results", str(results)]
+    report = small.run(line)
+    assert (report.returncode, report.stderr) == (0, "")
+    assert table_of(report.stdout) == table_of(finished_sweep.ran.stdout)
+    assert written.read_text() == before
+
+
+def test_a_trial_has_the_same_bits_alone_and_in_a_reused_actor(
+    finished_sweep: Finished, tiny_store: Path, tmp_path: Path
+) -> None:
+    started_by = {records[1]["pid"] for records in small.journals(finished_sweep.results).values()}
+    assert len(started_by) <= 2, "six trials shared at most two worker processes"
+    in_sweep = small.weights(finished_sweep.results)
+    for settings in ({}, {"mask__shape": "trapezoid", "mask__overlap": 0.1}):
+        trial = small.make_trial(tiny_store, **settings)
+        run_trial(trial, tmp_path, device="cpu")
+        assert small.weights(tmp_path)[trial.identity] == in_sweep[trial.identity]
+    assert len(set(in_sweep.values())) == 6
+
+
+def test_a_failed_trial_stands_in_the_table_with_its_reason_and_is_the_only_one_to_run_again(
+    finished_sweep: Finished, tiny_store: Path, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(finished_sweep.results, results)
+    identity = small.make_trial(tiny_store, mask__shape="bell").identity
+    broken = results / "trials" / identity
+    shutil.rmtree(broken)
+    broken.mkdir()
+    (broken / "run").write_text("a file where training needs a folder")
+    others = {name: records for name, records in small.journals(results).items() if name != identity}
+    line = small.command(small.MASKS, tiny_store, results)
+
+    failed = small.run(line)
+    assert failed.returncode == 3
+    assert "1 to run" in failed.stdout
+    note = next(line for line in failed.stdout.splitlines() if line.startswith("bell, no, split 1, seed 1 is failed"))
+    assert "NotADirectoryError: [Errno 20]" in note
+    assert str(broken / "run") in note
+    assert "NotADirectoryError" in (broken / "traceback.txt").read_text()
+    assert re.search(r"│ bell\s+│ no\s+│\s+–", failed.stdout)
+    assert small.statuses(results)[identity] == ["running", "failed"]
+
+    (broken / "run").unlink()
+    mended = small.run(line)
+    assert mended.returncode == 0
+    assert small.statuses(results)[identity] == ["running", "failed", "running", "finished"]
+    assert {name: records for name, records in small.journals(results).items() if name != identity} == others
+    assert table_of(mended.stdout) == table_of(finished_sweep.ran.stdout)
