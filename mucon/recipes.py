@@ -10,6 +10,7 @@ from mucon.decoding.config import DecodingConfig
 from mucon.losses import LossConfig
 from mucon.masks import MaskConfig
 from mucon.model.backbone import BackboneConfig
+from mucon.model.segment_branch import SegmentBranchConfig
 from mucon.schedule import TrainingConfig
 
 
@@ -40,10 +41,14 @@ def published_program() -> TrainConfig:
 
 
 def demo() -> TrainConfig:
-    """A small network and a short schedule for the built-in demo data."""
+    """A small network, few frames in a latent one and a short schedule, for the made-up recordings of the demo.
+
+    About a thousand steps: they need a larger learning rate, and a later drop, than the paper's hundred thousands.
+    """
     return TrainConfig(
-        backbone=BackboneConfig(pool_after=(1, 2)),
-        training=TrainingConfig(epochs=20),
+        backbone=BackboneConfig(channels=64, n_layers=6, pool_after=(1, 2)),
+        segment_branch=SegmentBranchConfig(hidden=64),
+        training=TrainingConfig(epochs=20, learning_rate=0.03, lr_drop_fraction=0.7),
     )
 
 

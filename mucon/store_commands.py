@@ -13,7 +13,7 @@ from storage.cli import add_store_commands as add_commands_of_storage
 from storage.writer import StoreWriter
 
 if TYPE_CHECKING:
-    from mucon.synthetic import SyntheticConfig
+    from mucon.synthetic_config import SyntheticConfig
 
 _OPTIONS = (
     ("--videos", "n_videos", int, "recordings, training and test together"),
@@ -40,7 +40,7 @@ def demo_store(path: str | os.PathLike[str], seed: int = 1) -> Path:
         InputError: a negative seed.
         StoreError: something stands at `path`, or it cannot be written.
     """
-    from mucon.synthetic import SyntheticConfig
+    from mucon.synthetic_config import SyntheticConfig
 
     return write_synthetic(SyntheticConfig(seed=seed), path)
 
@@ -111,13 +111,17 @@ def _synthesize(args: argparse.Namespace) -> int:
 
 
 def _config(args: argparse.Namespace) -> SyntheticConfig:
-    from mucon.synthetic import SyntheticConfig
+    """The demo's configuration with what the command line says; a recipe never has more steps than there are."""
+    from mucon.synthetic_config import GrammarConfig, SyntheticConfig
 
-    given = {path: value for _, path, _, _ in _OPTIONS if (value := getattr(args, path)) is not None}
-    default = SyntheticConfig()
     rooms: dict[str, dict[str, Any]] = {}
-    for path, value in given.items():
-        room, _, name = path.rpartition(".")
-        rooms.setdefault(room, {})[name] = value
+    for _, path, _, _ in _OPTIONS:
+        if (value := getattr(args, path)) is not None:
+            room, _, name = path.rpartition(".")
+            rooms.setdefault(room, {})[name] = value
+    if (n_actions := getattr(args, "grammar.n_actions")) is not None:
+        for name in ("fewest_steps", "most_steps"):
+            rooms["grammar"][name] = max(2, min(getattr(GrammarConfig(), name), n_actions - 1))
+    default = SyntheticConfig()
     replaced = {room: dataclasses.replace(getattr(default, room), **new) for room, new in rooms.items() if room}
     return SyntheticConfig(**replaced, **rooms.get("", {}), seed=args.seed)

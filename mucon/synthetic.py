@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mucon.errors import InputError
+from mucon.synthetic_config import SyntheticConfig
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
 
@@ -25,128 +25,6 @@ NAMES = ("take", "open", "pour", "cut", "stir", "fry", "serve", "wash", "peel", 
 """Actions of small sets; further ones are numbered."""
 SPLIT = "1"
 _GRAMMAR, _LENGTHS, _MEANS, _ANNOTATION, _FEATURES = range(5)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrammarConfig:
-    """What happens in a recording.
-
-    Attributes:
-        n_actions: N, the background (id 0) among them.
-        n_recipes: orders of steps, equally common.
-        fewest_steps: of a recipe, all distinct, without the background.
-        most_steps: of a recipe.
-        drop: probability with which each step is left out; two always stay.
-        swap: probability with which two neighbouring steps change places, once a recording.
-        repeat: probability with which a step is done again after the one that follows it, once a recording.
-    """
-
-    n_actions: int = 8
-    n_recipes: int = 5
-    fewest_steps: int = 3
-    most_steps: int = 5
-    drop: float = 0.1
-    swap: float = 0.1
-    repeat: float = 0.1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LengthConfig:
-    """How long things take.
-
-    Attributes:
-        background_mean: frames of a segment of background on average.
-        shortest_mean: frames of the shortest action on average; the actions' means are spaced evenly in the logarithm.
-        longest_mean: frames of the longest action on average.
-        spread: standard deviation of a segment's log length about its action's.
-        pace_spread: standard deviation of a recording's log pace.
-        shortest: frames that every segment has.
-    """
-
-    background_mean: float = 16.0
-    shortest_mean: float = 12.0
-    longest_mean: float = 60.0
-    spread: float = 0.3
-    pace_spread: float = 0.15
-    shortest: int = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeatureConfig:
-    """What a recording looks like.
-
-    Attributes:
-        dim: D.
-        separation: length of an action's mean; the noise of each feature has standard deviation 1.
-        offset: standard deviation of a recording's offset in each feature.
-        memory: correlation of the noise of neighbouring frames; k frames apart it is memory**k.
-        blur: frames over which the means of two actions flow into each other; 1 for none.
-    """
-
-    dim: int = 32
-    separation: float = 3.0
-    offset: float = 0.4
-    memory: float = 0.8
-    blur: int = 7
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyntheticConfig:
-    """A set of made-up recordings.
-
-    Attributes:
-        n_videos: recordings, training and test together.
-        test_every: of so many recordings the last is for testing.
-        seed: of everything.
-
-    Raises:
-        InputError: values outside their range, or that contradict each other; all told at once.
-    """
-
-    grammar: GrammarConfig = field(default_factory=GrammarConfig)
-    lengths: LengthConfig = field(default_factory=LengthConfig)
-    features: FeatureConfig = field(default_factory=FeatureConfig)
-    n_videos: int = 75
-    test_every: int = 3
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        g, n, f = self.grammar, self.lengths, self.features
-        rules = [
-            ("grammar.n_actions", g.n_actions, "at least 3 (background and two steps)", g.n_actions >= 3),
-            ("grammar.n_recipes", g.n_recipes, "at least 1", g.n_recipes >= 1),
-            ("grammar.fewest_steps", g.fewest_steps, "at least 2", g.fewest_steps >= 2),
-            (
-                "grammar.most_steps",
-                g.most_steps,
-                f"from fewest_steps ({g.fewest_steps}) to n_actions - 1 ({g.n_actions - 1})",
-                g.fewest_steps <= g.most_steps < g.n_actions,
-            ),
-            *(
-                (f"grammar.{name}", value, "a probability", 0 <= value <= 1)
-                for name, value in (("drop", g.drop), ("swap", g.swap), ("repeat", g.repeat))
-            ),
-            ("lengths.background_mean", n.background_mean, "above 0", n.background_mean > 0),
-            ("lengths.shortest_mean", n.shortest_mean, "above 0", n.shortest_mean > 0),
-            ("lengths.longest_mean", n.longest_mean, "at least shortest_mean", n.longest_mean >= n.shortest_mean),
-            ("lengths.spread", n.spread, "at least 0", n.spread >= 0),
-            ("lengths.pace_spread", n.pace_spread, "at least 0", n.pace_spread >= 0),
-            ("lengths.shortest", n.shortest, "at least 1", n.shortest >= 1),
-            ("features.dim", f.dim, "at least 1", f.dim >= 1),
-            ("features.separation", f.separation, "at least 0", f.separation >= 0),
-            ("features.offset", f.offset, "at least 0", f.offset >= 0),
-            ("features.memory", f.memory, "from 0 to below 1", 0 <= f.memory < 1),
-            ("features.blur", f.blur, "at least 1", f.blur >= 1),
-            ("test_every", self.test_every, "at least 2", self.test_every >= 2),
-            ("n_videos", self.n_videos, "at least test_every, so that both parts have one",
-             self.n_videos >= self.test_every),
-            ("seed", self.seed, "at least 0", self.seed >= 0),
-        ]  # fmt: skip
-        problems = [
-            f"{name} is {rule}, not {value}: choose another value" for name, value, rule, good in rules if not good
-        ]
-        if problems:
-            raise InputError(problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,12 +59,12 @@ def synthesize(config: SyntheticConfig) -> SyntheticData:
     ['made-up-00003']
     """
     recipes = _recipes(config)
-    means = action_means(config)
+    means, frames = action_means(config), mean_lengths(config)
     videos = []
     activities = {}
     for index in range(config.n_videos):
         id = f"made-up-{index + 1:05d}"
-        recipe, transcript, lengths = _annotation(config, recipes, index)
+        recipe, transcript, lengths = _annotation(config, recipes, frames, index)
         videos.append(
             Video(
                 id,
@@ -258,7 +136,8 @@ def blurred(values: NDArray[np.float64], width: int) -> NDArray[np.float64]:
     frames = np.arange(len(values))
     first = np.maximum(frames - (width - 1) // 2, 0)
     stop = np.minimum(frames + width // 2 + 1, len(values))
-    return (sums[stop] - sums[first]) / (stop - first)[:, None]
+    averages: NDArray[np.float64] = (sums[stop] - sums[first]) / (stop - first)[:, None]
+    return averages
 
 
 def _generator(config: SyntheticConfig, purpose: int, index: int = 0) -> np.random.Generator:
@@ -286,7 +165,7 @@ def _recipes(config: SyntheticConfig) -> list[tuple[int, ...]]:
 
 
 def _annotation(
-    config: SyntheticConfig, recipes: list[tuple[int, ...]], index: int
+    config: SyntheticConfig, recipes: list[tuple[int, ...]], means: NDArray[np.float64], index: int
 ) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     """Recipe, transcript and lengths of one recording."""
     grammar, lengths = config.grammar, config.lengths
@@ -304,8 +183,7 @@ def _annotation(
     transcript = (0, *kept, 0)
     pace = lengths.pace_spread * generator.standard_normal()
     deviations = lengths.spread * generator.standard_normal(len(transcript))
-    means = mean_lengths(config)[list(transcript)]
-    drawn = means * np.exp(pace + deviations - (lengths.spread**2 + lengths.pace_spread**2) / 2)
+    drawn = means[list(transcript)] * np.exp(pace + deviations - (lengths.spread**2 + lengths.pace_spread**2) / 2)
     frames = np.maximum(np.rint(drawn), lengths.shortest).astype(int)
     return recipe, transcript, tuple(frames.tolist())
 
