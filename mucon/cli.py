@@ -65,6 +65,10 @@ def build_parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--part", default="test", help="part of the split (default test)")
     evaluate.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:0 (default auto)")
     evaluate.add_argument("--json", action="store_true", help="one line of JSON, fractions 0..1")
+    evaluate.add_argument("--figure", type=Path, metavar="FILE", help="draw truth and predictions (.png, .svg, .pdf)")
+    evaluate.add_argument(
+        "--recordings", nargs="+", metavar="ID", help="recordings of the figure (default: the first 3)"
+    )
     evaluate.set_defaults(run=_evaluate)
 
     predict = commands.add_parser("predict", help="segment new recordings", description=_predict.__doc__)
@@ -156,6 +160,7 @@ def _evaluate(args: argparse.Namespace) -> int:
     """Scores the predictions frames (MuCon-Y), segments (MuCon-S) and full (MuCon-full) on a split's test part."""
     from mucon import checkpoint
     from mucon.evaluation import evaluate
+    from mucon.plots import draw_evaluation
     from mucon.reporting import print_scores
     from mucon.videos import check_same_data, videos_of, vocabulary_of
     from storage import open_store
@@ -163,7 +168,10 @@ def _evaluate(args: argparse.Namespace) -> int:
     trained = checkpoint.load(args.run_folder / "checkpoint")
     store = open_store(args.store)
     check_same_data(trained.vocabulary, trained.model.size.dim, vocabulary_of(store), store.manifest.dim)
-    found = evaluate(trained, videos_of(store, args.split, args.part), device=args.device)
+    videos = videos_of(store, args.split, args.part)
+    found = evaluate(trained, videos, device=args.device)
+    if args.figure is not None:
+        draw_evaluation(found, videos, args.recordings, trained.vocabulary, args.figure, fps=store.manifest.fps)
     if args.json:
         print(json.dumps({**found.scores, "weights_sha256": checkpoint.weights_sha256(trained.model)}))
     else:
