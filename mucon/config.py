@@ -200,7 +200,7 @@ def _expected(kind: Any) -> str:
     if typing.get_origin(kind) is Literal:
         return "one of " + ", ".join(map(str, typing.get_args(kind)))
     if typing.get_origin(kind) is tuple:
-        return f"a list of {_expected(typing.get_args(kind)[0])}s (as 1,2,4)"
+        return f"a list of {_expected(typing.get_args(kind)[0]).removeprefix('a ')}s (as 1,2,4)"
     return {int: "a whole number", float: "a finite number", bool: "true or false", str: "a text"}.get(kind, str(kind))
 
 

@@ -153,7 +153,7 @@ def check_training_videos(videos: Sequence[Video], vocabulary: Vocabulary) -> in
         if video.dim != videos[0].dim:
             problems.append(
                 f"all videos have the same number of features, {video.id!r} has {video.dim} and "
-                f"{videos[0].id!r} has {videos[0].dim}"
+                f"{videos[0].id!r} has {videos[0].dim}: leave one out"
             )
         seen.add(video.id)
     if problems:
