@@ -13,7 +13,7 @@ from storage.errors import some
 from storage.schema import little_endian
 
 Array = NDArray[Any]
-_BLOCK_VALUES = 2**20
+_BLOCK_VALUES = 2**18
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Statistics:
 
 
 def blocks(features: Array) -> Iterator[tuple[int, Array]]:
-    """`(first_row, rows)` of `[T D]` in pieces of about a million values, so that large clips need little memory."""
+    """`(first_row, rows)` of `[T D]` in pieces of about 260,000 values, so that large clips need little memory."""
     step = max(1, _BLOCK_VALUES // max(1, features.shape[1]))
     for first in range(0, len(features), step):
         yield first, features[first : first + step]
@@ -139,25 +139,30 @@ def converted(features: Array, dtype: str) -> tuple[Array, Conversion]:
 def statistics(features: Array) -> Statistics:
     """Of a clip `[T D]` with at least one frame.
 
-    >>> statistics(np.array([[0.0, 0.0], [1.0, 3.0], [0.0, 0.0]]))
-    Statistics(first_active=1, last_active=1, minimum=0.0, maximum=3.0, mean=0.6666666666666666, std=1.1055415967851332)
+    >>> statistics(np.array([[0.0, 0.0], [1.0, 3.0], [0.0, -4.0], [0.0, 0.0]]))
+    Statistics(first_active=1, last_active=2, minimum=-4.0, maximum=3.0, mean=0.0, std=1.8027756377319946)
     """
     active: list[int] = []
     low, high = np.inf, -np.inf
-    total = 0.0
+    n, mean, squares = 0, 0.0, 0.0
     for first, rows in blocks(features):
-        found = np.flatnonzero((rows != 0).any(axis=1))
+        wide = rows.astype(np.float64)
+        found = np.flatnonzero(wide.any(axis=1))
         if len(found):
             active = [active[0] if active else first + int(found[0]), first + int(found[-1])]
-        low, high = min(low, float(rows.min())), max(high, float(rows.max()))
-        total += float(rows.sum(dtype=np.float64))
-    mean = total / features.size
-    squares = sum(float(np.square(rows.astype(np.float64) - mean).sum()) for _, rows in blocks(features))
+        low, high = min(low, float(wide.min())), max(high, float(wide.max()))
+        # Two sets of values made one: Chan, Golub and LeVeque (1983).
+        block_mean = float(wide.mean())
+        shift = block_mean - mean
+        wide -= block_mean
+        n += wide.size
+        mean += shift * wide.size / n
+        squares += float(np.square(wide, out=wide).sum()) + shift**2 * wide.size * (n - wide.size) / n
     return Statistics(
         first_active=active[0] if active else None,
         last_active=active[1] if active else None,
         minimum=low,
         maximum=high,
         mean=mean,
-        std=float(np.sqrt(squares / features.size)),
+        std=float(np.sqrt(squares / n)),
     )

@@ -121,7 +121,9 @@ class _Compact:
         if kind in (9, 10):
             head = self.byte()
             count = head >> 4 if head >> 4 != 15 else self.varint()
-            return [self.value(head & 0x0F) for _ in range(count)]
+            if count > len(self.data) - self.position:
+                raise IndexError("a list longer than the data")
+            return [self.byte() if head & 0x0F in (1, 2) else self.value(head & 0x0F) for _ in range(count)]
         if kind == 12:
             return self.struct()
         raise KeyError(f"type {kind}")

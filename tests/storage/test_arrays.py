@@ -26,7 +26,7 @@ def test_statistics_are_those_of_the_values(features):
 
 
 def test_statistics_of_several_blocks_are_those_of_the_whole():
-    features = np.random.default_rng(0).normal(3, 2, size=(5, 2**19)).astype(np.float32)
+    features = np.random.default_rng(0).normal(3, 2, size=(5, 2**17)).astype(np.float32)
     features[0] = 0
     assert len(list(blocks(features))) == 3
     found = statistics(features)

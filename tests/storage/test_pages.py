@@ -75,3 +75,9 @@ def test_a_header_that_is_cut_short_is_refused():
     for cut in range(size):
         with pytest.raises(ValueError, match="no Parquet page header"):
             read_page_header(data[begin : begin + cut])
+
+
+def test_a_list_that_says_to_be_endless_is_refused():
+    booleans = bytes([0x19, 0xF1]) + b"\xff" * 7 + b"\x7f"
+    with pytest.raises(ValueError, match="a list longer than the data"):
+        read_page_header(booleans + bytes(20))
