@@ -26,6 +26,7 @@ from storage.verify import verify_store
 
 EXIT_OK = 0
 EXIT_INPUT = 2
+EXIT_INTERRUPTED = 130
 Command = Callable[[argparse.Namespace], int]
 # `argparse` gives this class no public name.
 Subparsers = Any
@@ -191,5 +192,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m storage", description="Feature stores.")
     add_store_commands(parser.add_subparsers(metavar="COMMAND", required=True))
     args = parser.parse_args(argv)
-    status: int = args.run(args)
+    try:
+        status: int = args.run(args)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
     return status

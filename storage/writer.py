@@ -163,28 +163,31 @@ class StoreWriter:
         self._sound = False  # until this clip is whole: a failure that the caller catches must not be published
         with self._told():
             self._make_room(data.nbytes)
-        self._records[id] = Record(
-            id=id,
-            group=group,
-            frames=len(data),
-            transcript=None if labels is None else tuple(labels),
-            lengths=None if frames is None else tuple(frames),
-            splits=tuple(sorted(splits, key=natural)),
-            activity=activity,
-            sha256=hashlib.sha256(as_bytes(data)).hexdigest(),
-            shard=len(self._shards),
-            row_group=self._shard.row_groups if self._shard is not None else 0,
-            first_row=sum(len(clip) for clip in self._pending),
-            statistics=statistics(data),
-        )
+            self._records[id] = Record(
+                id=id,
+                group=group,
+                frames=len(data),
+                transcript=None if labels is None else tuple(labels),
+                lengths=None if frames is None else tuple(frames),
+                splits=tuple(sorted(splits, key=natural)),
+                activity=activity,
+                sha256=hashlib.sha256(as_bytes(data)).hexdigest(),
+                shard=len(self._shards),
+                row_group=self._shard.row_groups if self._shard is not None else 0,
+                first_row=sum(len(clip) for clip in self._pending),
+                statistics=statistics(data),
+            )
+            self._append(data, borrowed=np.may_share_memory(data, features))
         self.conversion = self.conversion.merged(change)
+        self._sound = True
+
+    def _append(self, data: NDArray[Any], *, borrowed: bool) -> None:
+        """Puts a clip into the row group, which is written when it is full."""
         self._pending.append(data)
         if self._pending_bytes >= self._limits.row_group_bytes:
-            with self._told():
-                self._flush()
-        elif np.may_share_memory(data, features):
-            self._pending[-1] = data.copy()  # the caller's array may change before the row group is written
-        self._sound = True
+            self._flush()
+        elif borrowed:  # the caller's array may change before the row group is written
+            self._pending[-1] = data.copy()
 
     def _make_room(self, n_bytes: int) -> None:
         """Closes the row group, and the shard, when a clip of that size would make it too large."""

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from storage.arrays import value_problems
 from storage.errors import StoreError, some
 from storage.layouts import Clip, Progress, Survey, no_progress
-from storage.layouts.labels import Labels, LengthPolicy, fitted, read_labels, unknown_label_problems
+from storage.layouts.labels import Labels, LengthPolicy, fitted, read_labels
+from storage.layouts.mapping import vocabulary_of
 from storage.layouts.npy import Header, Orientation, dim_problems, open_npy, orientation_of, read_header, widest_dtype
 from storage.layouts.splits import Splits, absent_actions, read_splits
-from storage.layouts.text import Names, find_files, read_mapping
-from storage.rules import shape_problems, vocabulary_problems
+from storage.layouts.text import Names, find_files
+from storage.rules import shape_problems
 from storage.schema import DTYPES
 
 Value = TypeVar("Value")
-_LIKE_BACKGROUND = ("sil", "silence", "background", "bg", "none", "unlabelled", "unlabeled", "other", "action_start")
 _SHOWN = 20
 
 
@@ -97,7 +97,10 @@ class MsTcn:
         paths, labels = self._paired(problems)
         headers = _collected(problems, paths, read_header)
         runs = _collected(problems, labels, read_labels)
-        vocabulary = self._vocabulary(runs, labels, problems, notes)
+        vocabulary = vocabulary_of(
+            self.source / "mapping.txt", runs, labels, self.options.background, problems=problems, notes=notes
+        )
+        self._actions = {name: index for index, name in enumerate(vocabulary)}
         dtype, dim = self._shapes(headers, runs, problems, notes)
         self._fit(paths, headers, runs, problems, notes)
         for option, regex in (("group", self.options.group_regex), ("activity", self.options.activity_regex)):
@@ -191,37 +194,6 @@ class MsTcn:
                     f"{some(missing, _SHOWN)}; add or remove them"
                 )
         return {video: path for video, path in features.items() if video in labels}, labels
-
-    def _vocabulary(
-        self, runs: dict[str, Labels], files: dict[str, Path], problems: list[str], notes: list[str]
-    ) -> tuple[str, ...]:
-        path = self.source / "mapping.txt"
-        used = {name for found in runs.values() for name in found.names}
-        if path.exists():
-            try:
-                mapping = read_mapping(path)
-            except StoreError as error:
-                problems += error.problems
-                return ()
-            vocabulary = tuple(mapping.values())
-            problems += unknown_label_problems({files[video]: runs[video] for video in runs}, vocabulary, path)
-            if list(mapping) != list(range(len(mapping))):
-                moved = [f"{old} {name} is {new}" for new, (old, name) in enumerate(mapping.items()) if old != new]
-                notes.append(f"the ids of {path} have gaps and were renumbered in their order: {some(moved, _SHOWN)}")
-            idle = [name for name in vocabulary if name not in used]
-            if idle:
-                notes.append(f"{len(idle)} actions of the mapping stand in no video: {some(idle, _SHOWN)}")
-        else:
-            vocabulary = tuple(sorted(used))
-            shown = ", ".join(f"{index} {name}" for index, name in enumerate(vocabulary))
-            notes.append(f"{path} is missing, a mapping was built from the labels: {shown}")
-        if vocabulary:
-            problems += vocabulary_problems(vocabulary, self.options.background)
-        if not self.options.background:
-            like = [name for name in vocabulary if name.lower() in _LIKE_BACKGROUND]
-            notes += [f"{name!r} may be background: if so, say --background {name}" for name in like]
-        self._actions = {name: index for index, name in enumerate(vocabulary)}
-        return vocabulary
 
     def _shapes(
         self, headers: dict[str, Header], runs: dict[str, Labels], problems: list[str], notes: list[str]

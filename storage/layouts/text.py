@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -31,35 +30,6 @@ def read_lines(path: Path) -> list[str]:
     while lines and not lines[-1]:
         lines.pop()
     return lines
-
-
-def read_mapping(path: Path) -> dict[int, str]:
-    """Ids and names of `mapping.txt` (`id name` lines), sorted by id; the ids may have gaps.
-
-    Raises:
-        StoreError: lines of another form, or an id or name that stands twice: all of them.
-    """
-    problems = []
-    names: dict[int, str] = {}
-    for number, line in enumerate(read_lines(path), 1):
-        parts = line.split(None, 1)
-        if not parts:
-            continue
-        if len(parts) != 2 or not re.fullmatch(r"\d+", parts[0]):
-            problems.append(f"a mapping has lines `id name`, line {number} of {path} is {line!r}: correct it")
-            continue
-        action, name = int(parts[0]), parts[1]
-        if action in names:
-            problems.append(f"a mapping has each id once, line {number} of {path} repeats {action}: correct it")
-        elif name in names.values():
-            problems.append(f"a mapping has each name once, line {number} of {path} repeats {name!r}: correct it")
-        else:
-            names[action] = name
-    if not names and not problems:
-        problems.append(f"a mapping has at least one action, {path} has none: fill it, or remove it to have one built")
-    if problems:
-        raise StoreError(problems)
-    return dict(sorted(names.items()))
 
 
 _SUFFIXES = (".txt", ".npy")

@@ -1,8 +1,10 @@
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -190,3 +192,21 @@ def test_the_package_runs_as_a_program(tmp_path):
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
     assert "a store is a folder" in done.stderr
+
+
+def test_an_interrupted_import_leaves_nothing_and_says_130(source, tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "storage", "import", str(source), str(tmp_path / "s")],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "MUCON_FAILPOINT": "storage.writer.add:2:hang"},
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob(".s.writing-*/")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert [path.name for path in tmp_path.iterdir()] == ["src"]
