@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 from mucon import checkpoint
 from mucon.baselines import blind_baseline, nearest_centroid
@@ -45,7 +46,7 @@ def test_the_demo_is_small() -> None:
     assert data().videos[0].dim == 32
 
 
-def test_the_demos_box_row_is_fifteen_points_above_what_sees_no_feature(tmp_path) -> None:
+def test_the_demos_box_row_is_fifteen_points_above_what_sees_no_feature(tmp_path: Path) -> None:
     train(demo(), data().part("train"), data().vocabulary, folder=tmp_path, device="cpu")
     found = evaluate(checkpoint.load(tmp_path / "checkpoint"), data().part("test"))
     assert found.scores["full"]["mof"] >= blind_mof() + 0.15

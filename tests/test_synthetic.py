@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,13 +12,13 @@ import pytest
 from mucon.cli import main
 from mucon.errors import InputError
 from mucon.store_commands import demo_store
-from mucon.synthetic import action_means, action_names, blurred, mean_lengths, slow_noise, synthesize
+from mucon.synthetic import SyntheticData, action_means, action_names, blurred, mean_lengths, slow_noise, synthesize
 from mucon.synthetic_config import FeatureConfig, GrammarConfig, LengthConfig, SyntheticConfig
 from mucon.videos import videos_of, vocabulary_of
 from storage import StoreError, open_store
 
 
-def same(a, b) -> bool:
+def same(a: SyntheticData, b: SyntheticData) -> bool:
     return (
         [(v.id, v.transcript, v.lengths) for v in a.videos] == [(v.id, v.transcript, v.lengths) for v in b.videos]
         and all(np.array_equal(v.read(), w.read()) for v, w in zip(a.videos, b.videos, strict=True))
@@ -64,8 +66,9 @@ def test_recipes_use_every_action_about_equally_often_and_repeat_no_step() -> No
 
 @pytest.mark.parametrize("change", ["none", "drop", "swap", "repeat"])
 def test_a_recording_departs_from_its_recipe_as_often_as_the_grammar_says(change: str) -> None:
-    rates = {"drop": 0.0, "swap": 0.0, "repeat": 0.0} | ({} if change == "none" else {change: 0.3})
-    data = synthesize(SyntheticConfig(grammar=GrammarConfig(**rates), n_videos=600))
+    rate = {kind: 0.3 if kind == change else 0.0 for kind in ("drop", "swap", "repeat")}
+    grammar = GrammarConfig(drop=rate["drop"], swap=rate["swap"], repeat=rate["repeat"])
+    data = synthesize(SyntheticConfig(grammar=grammar, n_videos=600))
     kinds = {"none": 0, "drop": 0, "swap": 0, "repeat": 0}
     n_steps = dropped = 0
     for video in data.videos:
@@ -178,18 +181,19 @@ def test_values_outside_their_range_are_all_told_at_once() -> None:
         "choose a value in that range",
         "made-up recordings: grammar.drop is a probability from 0 to 1, not 1.5: choose a value in that range",
     )
-    for wrong in (
+    wrongs: tuple[Callable[[], object], ...] = (
         lambda: LengthConfig(shortest_mean=80.0),
         lambda: FeatureConfig(memory=1.0),
         lambda: SyntheticConfig(n_videos=2),
         lambda: SyntheticConfig(seed=-1),
         lambda: SyntheticConfig(test_every=1),
-    ):
+    )
+    for wrong in wrongs:
         with pytest.raises(InputError, match="choose a value in that range"):
             wrong()
 
 
-def test_the_demos_store_holds_the_recordings_bit_by_bit(tmp_path) -> None:
+def test_the_demos_store_holds_the_recordings_bit_by_bit(tmp_path: Path) -> None:
     store = open_store(demo_store(tmp_path / "demo", seed=3))
     data = synthesize(SyntheticConfig(seed=3))
     assert vocabulary_of(store) == data.vocabulary
@@ -203,7 +207,7 @@ def test_the_demos_store_holds_the_recordings_bit_by_bit(tmp_path) -> None:
     assert store.manifest.metadata["synthetic"]["seed"] == 3
 
 
-def test_the_demos_store_is_not_written_over_another(tmp_path) -> None:
+def test_the_demos_store_is_not_written_over_another(tmp_path: Path) -> None:
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo" / "notes.txt").write_text("mine")
     with pytest.raises(StoreError, match="demo"):
@@ -211,7 +215,7 @@ def test_the_demos_store_is_not_written_over_another(tmp_path) -> None:
     assert [path.name for path in tmp_path.rglob("*")] == ["demo", "notes.txt"]
 
 
-def test_the_command_makes_a_store_of_the_size_asked_for(tmp_path, capsys) -> None:
+def test_the_command_makes_a_store_of_the_size_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "small"
     options = ["--seed", "5", "--videos", "9", "--actions", "4", "--dim", "6", "--recipes", "2"]
     assert main(["store", "synthesize", str(path), *options]) == 0
@@ -222,7 +226,7 @@ def test_the_command_makes_a_store_of_the_size_asked_for(tmp_path, capsys) -> No
     assert len(store.split("1", "test")) == 3
 
 
-def test_a_wrong_option_gets_one_line_and_exit_status_2(tmp_path, capsys) -> None:
+def test_a_wrong_option_gets_one_line_and_exit_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "none"
     assert main(["store", "synthesize", str(path), "--videos", "1"]) == 2
     said = capsys.readouterr().err
