@@ -23,8 +23,8 @@ class Evaluation:
     Attributes:
         scores: prediction -> metric -> fraction 0..1; a metric that no recording defines has no entry.
         undefined: prediction -> metric -> recordings that do not define it and are not counted.
-        per_video: for each recording its id, frames, whether decoding was cut, and per prediction the metrics
-            (None where undefined).
+        per_video: for each recording `id`, `n_frames`, whether its transcript was `cut` or `empty`, and per
+            prediction the metrics (None where undefined).
         segmentations: prediction -> recording -> segmentation.
     """
 
@@ -91,7 +91,7 @@ def evaluate(
     rows: list[dict[str, Any]] = [
         {
             "id": video.id,
-            "frames": video.n_frames,
+            "n_frames": video.n_frames,
             "cut": one.cut,
             "empty": any(name != "frames" and not s.n_segments for name, s in one.segmentations.items()),
         }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from mucon.errors import InputError
 from mucon.metrics import frames, segments, transcripts
 from mucon.metrics.segments import Counts
@@ -15,6 +17,7 @@ WITHOUT = "_without_background"
 _BASES = ("mof", "iod", "iou", "edit", *(f"f1_at_{round(100 * threshold)}" for threshold in F1_THRESHOLDS))
 METRICS = (*(name + suffix for name in _BASES for suffix in ("", WITHOUT)), "matching_score")
 """The names of all metrics."""
+_NO_ACTION = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ def score(
 
     Args:
         targets: true segmentations.
-        predictions: as many, each with as many frames as its target.
+        predictions: as many, each with as many frames as its target, or without any segment: then no frame is right.
         background_ids: actions that are background.
 
     Raises:
@@ -66,7 +69,7 @@ def score(
         f"target and prediction have the same frames, recording {i} has {target.n_frames} and {prediction.n_frames}: "
         "predict every frame"
         for i, (target, prediction) in enumerate(zip(targets, predictions, strict=True))
-        if target.n_frames != prediction.n_frames
+        if prediction.n_frames != target.n_frames and prediction.n_segments
     ]
     if wrong:
         raise InputError(wrong)
@@ -92,6 +95,8 @@ class _Row:
         counts: dict[str, Counts] = {}
         means: dict[str, float | None] = {}
         true_labels, predicted_labels = target.to_frame_labels(), prediction.to_frame_labels()
+        if not prediction.n_segments:
+            predicted_labels = np.full(len(true_labels), _NO_ACTION)
         true_runs, predicted_runs = segments.runs(target), segments.runs(prediction)
         for suffix, ignored in (("", ()), (WITHOUT, background_ids)):
             overlap = segments.overlaps(true_runs, predicted_runs, ignored)

@@ -70,11 +70,12 @@ def overlaps(target: Segmentation, prediction: Segmentation, ignored: Collection
 
     Args:
         target: runs of the true labels.
-        prediction: runs of as many predicted labels.
+        prediction: runs of as many predicted labels, or no segment at all.
         ignored: background ids.
     """
     true_stops, predicted_stops = np.cumsum(target.lengths), np.cumsum(prediction.lengths)
-    stops = np.union1d(true_stops, predicted_stops)
+    both = target.n_segments > 0 and prediction.n_segments > 0
+    stops = np.union1d(true_stops, predicted_stops) if both else true_stops[:0]
     starts = np.concatenate(([0], stops))[:-1]
     true = np.searchsorted(true_stops, starts, side="right")
     predicted = np.searchsorted(predicted_stops, starts, side="right")
