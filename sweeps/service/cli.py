@@ -18,8 +18,9 @@ from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, In
 from mucon.recipes import RECIPES
 from mucon.vocabulary import nearest
 from storage import StoreError
+from sweeps.service.driver import Running, run_plan, show
 from sweeps.service.experiment import Experiment, SweepInfo
-from sweeps.service.sweep import Plan, Running, make_plan, read_plan, run_plan, show
+from sweeps.service.plan import Plan, make_plan, read_plan
 
 DEMO_STORE = Path("stores/demo")
 WIDTH = 160

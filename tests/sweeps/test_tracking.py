@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,12 @@ from mlflow import MlflowClient
 from mucon.errors import InputError
 from sweeps.service import lease
 from sweeps.service.experiment import SweepInfo
+from sweeps.service.shipping import Shipping
 from sweeps.service.tracking import Tracker
-from sweeps.service.tracking_shipper import Shipper
 from sweeps.service.tracking_sweeps import write_sweep
 from sweeps.service.tracking_sync import sync
 from tests.services import Gate, MLflowServer, PostgreSQL, wait_until
-from tests.trial_folders import append_epoch, append_status, finish, row_of, write_ablation, write_trial
+from tests.trial_folders import append_epoch, append_status, finish, identity_of, row_of, write_ablation, write_trial
 
 pytestmark = pytest.mark.service
 
@@ -34,6 +34,13 @@ MASKS = SweepInfo(
     command="python sweeps/ablation_masks.py --store stores/tug --seeds 3",
     config={"training": {"epochs": 3}, "store": "stores/tug"},
 )
+
+
+@pytest.fixture
+def gate(mlflow_server: MLflowServer) -> Iterator[Gate]:
+    between = Gate(int(mlflow_server.uri.rpartition(":")[2]))
+    yield between
+    between.shut()
 
 
 def tracker(uri: str, rows: dict[str, str] | None = None, sweep: SweepInfo = MASKS) -> Tracker:
@@ -47,6 +54,8 @@ def client(uri: str) -> MlflowClient:
 def runs(uri: str, condition: str = "tags.trial LIKE '%'") -> list[Any]:
     found = client(uri)
     experiment = found.get_experiment_by_name(EXPERIMENT)
+    if experiment is None:
+        return []
     return list(found.search_runs([experiment.experiment_id], condition, max_results=1000))
 
 
@@ -104,7 +113,7 @@ def test_a_sweep_is_one_parent_with_a_child_for_each_trial(tmp_path: Path, mlflo
     assert {run.data.tags["trial"] for run in children} == {folder.name for folder in folders}
     assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
     names = {
-        f"{row_of(shape, overlap)}, split 1, seed 1" for shape in ("box", "bell", "trapezoid") for overlap in (0, 0.1)
+        f"{row_of(shape, overlap)}, seed 1, split 1" for shape in ("box", "bell", "trapezoid") for overlap in (0, 0.1)
     }
     assert {run.info.run_name for run in children} == names
 
@@ -115,6 +124,8 @@ def test_curves_and_scores_arrive_with_the_journals_steps_and_times(tmp_path: Pa
         shipping.ship([folder])
     run = run_of(mlflow_uri, folder)
     points = client(mlflow_uri).get_metric_history(run.info.run_id, "loss.total")
+    (mof,) = client(mlflow_uri).get_metric_history(run.info.run_id, "full.mof")
+    assert (mof.step, mof.timestamp) == (0, points[-1].timestamp)
     assert [(point.step, point.timestamp) for point in points] == [
         (step, 1_780_000_000_000 + 1000 * step) for step in (1, 2, 3)
     ]
@@ -259,12 +270,13 @@ def test_more_records_than_a_server_takes_at_once_arrive_whole(tmp_path: Path, m
 
 @pytest.mark.parametrize(
     ("moment", "count"),
-    [("sweeps.tracking.created", 2), ("sweeps.tracking.batch", 3), ("sweeps.tracking.artifact", 5)],
+    [("sweeps.tracking.created", 2), ("sweeps.tracking.batch", 2), ("sweeps.tracking.artifact", 5)],
 )
 def test_a_shipper_that_is_killed_leaves_no_doubles_and_nothing_missing(
     tmp_path: Path, mlflow_uri: str, new_mlflow_uri: Callable[[Path], str], moment: str, count: int
 ) -> None:
-    folders, rows = write_ablation(tmp_path / "results")
+    folders = [write_trial(tmp_path, seed=seed) for seed in (1, 2, 3)]
+    rows = {folder.name: "box, 0 %" for folder in folders}
     program = (
         "import sys, json; from pathlib import Path; from sweeps.service.experiment import SweepInfo\n"
         "from sweeps.service.tracking import Tracker\n"
@@ -279,7 +291,7 @@ def test_a_shipper_that_is_killed_leaves_no_doubles_and_nothing_missing(
         check=False,
     )
     assert done.returncode == -signal.SIGKILL
-    assert 0 < len(runs(mlflow_uri)) < 6
+    assert 0 < len(runs(mlflow_uri)) < 3
     with tracker(mlflow_uri, rows) as shipping:
         assert shipping.finish(folders, {}).complete
     interrupted = everything(mlflow_uri)
@@ -301,10 +313,10 @@ def test_another_sweep_marks_the_trials_that_it_uses(tmp_path: Path, mlflow_uri:
     with tracker(mlflow_uri, {folders[0].name: "default"}, other) as shipping:
         shipping.finish(folders[:1], {})
     run = run_of(mlflow_uri, folders[0])
-    assert run.data.tags["sweep.ablation_masks"] == "box, overlap 0 %"
+    assert run.data.tags["sweep.ablation_masks"] == "box, 0 %"
     assert run.data.tags["sweep.seeds_and_splits"] == "default"
     assert run.data.tags["mlflow.parentRunId"] == parent_of(mlflow_uri).info.run_id
-    assert run.info.run_name == "box, overlap 0 %, split 1, seed 1"
+    assert run.info.run_name == "box, 0 %, seed 1, split 1"
     assert len(runs(mlflow_uri, "tags.`sweep.seeds_and_splits` LIKE '%'")) == 1
     assert len(runs(mlflow_uri)) == 6
 
@@ -424,7 +436,7 @@ def test_a_wrong_address_is_told_before_anything_runs(tmp_path: Path, uri: str, 
 
 def test_mlflow_is_not_imported_before_it_is_needed(tmp_path: Path) -> None:
     program = (
-        "import sys; from sweeps.service import tracking, tracking_shipper, tracking_sync\n"
+        "import sys; from sweeps.service import shipping, tracking, tracking_sync\n"
         "from sweeps.service.experiment import SweepInfo\n"
         "sweep = SweepInfo(name='n', title='t', command='c', config={})\n"
         f"tracking.Tracker('sqlite:///{tmp_path}/a.db', 'e', sweep)\n"
@@ -435,33 +447,46 @@ def test_mlflow_is_not_imported_before_it_is_needed(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_gone_for_a_while_holds_nothing_up_and_shows_everything_later(
-    tmp_path: Path, mlflow_server: MLflowServer
+    tmp_path: Path, mlflow_server: MLflowServer, gate: Gate
 ) -> None:
-    gate = Gate(int(mlflow_server.uri.rpartition(":")[2]))
     results = tmp_path / "results"
-    folders = [write_trial(results, seed=seed) for seed in (1, 2)]
+    first, second, third = (results / "trials" / identity_of("box", 0.0, seed) for seed in (1, 2, 3))
+    write_trial(results, seed=1)
     sweep = SweepInfo(name="gone_for_a_while", title="t", command="python x.py", config={})
-    shipping = tracker(gate.uri, {}, sweep)
-    shipping.open()
-    with Shipper(shipping, lambda: list(folders), every=0.1):
-        wait_until(lambda: len(_finished(mlflow_server.uri, sweep)) == 2, 60, "the first shipment")
-        gate.shut()
-        folders.append(write_trial(results, seed=3))
-        time.sleep(0.5)  # several shipments that fail
-    shipment = shipping.finish(folders, {}, patience=0)
-    assert shipment.unreachable is not None
-    assert list(shipment.pending) == [folders[2].name]
-    lines = shipment.lines(results, gate.uri)
-    assert "cannot be reached" in lines[0]
-    assert lines[-1] == f"later: mucon-sweeps sync {results} --tracking-uri {gate.uri}"
-    gate.open()
-    with Shipper(shipping, lambda: list(folders), every=0.1):
-        wait_until(lambda: len(_finished(mlflow_server.uri, sweep)) == 3, 60, "the shipment after the gap")
-    assert shipping.finish(folders, {}).complete
+    rows = {folder.name: "box, 0 %" for folder in (first, second, third)}
+    shipping = Shipping(tracker(gate.uri, rows, sweep), [first, second, third])
+    wait_until(lambda: _finished(mlflow_server.uri, sweep) == {first.name}, 120, "the first shipment")
     gate.shut()
-    parent = parent_of(mlflow_server.uri, sweep.name)
-    assert parent.info.status == "FINISHED"
-    assert "predictions/full.json" in artifacts_of(mlflow_server.uri, run_of(mlflow_server.uri, folders[2]).info.run_id)
+    write_trial(results, seed=2)
+    time.sleep(3)  # shipments that fail
+    gate.open()
+    wait_until(lambda: _finished(mlflow_server.uri, sweep) == {first.name, second.name}, 120, "the next shipment")
+    write_trial(results, seed=3)
+    assert shipping.finish({}).complete
+    assert _finished(mlflow_server.uri, sweep) == {first.name, second.name, third.name}
+    assert parent_of(mlflow_server.uri, sweep.name).info.status == "FINISHED"
+    assert "predictions/full.json" in artifacts_of(mlflow_server.uri, run_of(mlflow_server.uri, third).info.run_id)
+
+
+def test_what_a_server_that_stays_away_does_not_know_is_told_and_sent_later(
+    tmp_path: Path, mlflow_server: MLflowServer, gate: Gate
+) -> None:
+    folders = [write_trial(tmp_path, seed=31)]
+    sweep = SweepInfo(name="stays_away", title="t", command="python x.py", config={})
+    write_sweep(tmp_path, sweep, EXPERIMENT, {})
+    with tracker(gate.uri, {}, sweep) as shipping:
+        shipping.ship(folders)
+        gate.shut()
+        folders.append(write_trial(tmp_path, seed=32))
+        shipment = shipping.finish(folders, {}, patience=0)
+    assert shipment.unreachable is not None
+    assert list(shipment.pending) == [folders[1].name]
+    lines = shipment.lines(tmp_path, gate.uri)
+    assert "cannot be reached" in lines[0]
+    assert lines[1].startswith("1 trial not yet in MLflow")
+    write_sweep(tmp_path, sweep, EXPERIMENT, {folder.name: "box, 0 %" for folder in folders})
+    assert sync(tmp_path, mlflow_server.uri)["stays_away"].complete
+    assert _finished(mlflow_server.uri, sweep) == {folder.name for folder in folders}
 
 
 def test_a_database_that_restarts_under_the_server_loses_nothing(
@@ -477,7 +502,7 @@ def test_a_database_that_restarts_under_the_server_loses_nothing(
         finally:
             postgresql.start()
         assert shipping.finish(folders, {}).complete
-    assert len(_finished(mlflow_server.uri, sweep)) == 2
+    assert _finished(mlflow_server.uri, sweep) == {folder.name for folder in folders}
 
 
 def test_the_database_is_used_without_a_server_too(
@@ -496,5 +521,6 @@ def test_the_database_is_used_without_a_server_too(
     assert run.info.status == "FINISHED"
 
 
-def _finished(uri: str, sweep: SweepInfo) -> list[Any]:
-    return runs(uri, f"tags.`sweep.{sweep.name}` LIKE '%' AND attributes.status = 'FINISHED'")
+def _finished(uri: str, sweep: SweepInfo) -> set[str]:
+    found = runs(uri, f"tags.`sweep.{sweep.name}` LIKE '%' AND attributes.status = 'FINISHED'")
+    return {run.data.tags["trial"] for run in found}

@@ -1,4 +1,4 @@
-"""A sweep from its plan to its table: what is known, what is missing, and running that."""
+"""A sweep's plan: the cells of its table, what is known of them, and the table."""
 
 from __future__ import annotations
 
@@ -8,20 +8,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from mucon.config import TrainConfig
-from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, InputError
+from mucon.errors import InputError
 from storage import open_store
-from sweeps.service import lease, tables
-from sweeps.service.experiment import Cell, Column, Experiment, SweepInfo, Trial, Variant, expand
+from sweeps.service import tables
+from sweeps.service.experiment import Cell, Column, Experiment, Trial, Variant, expand
 from sweeps.service.recordings import SplitData, absolute, split_data, split_names
 from sweeps.service.tables import Known, Table
-from sweeps.service.trial_folder import TO_RUN, State, TrialFolder, write_json
+from sweeps.service.trial_folder import State, TrialFolder, write_json
 
 FORMAT_VERSION = 1
-TRACKING_EXPERIMENT = "mucon"
-"""One experiment of the tracking server for all sweeps, since sweeps share trials."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,109 +165,3 @@ def read_plan(results: Path, name: str) -> Plan:
         results=results.absolute(),
         store=value["store"],
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
-    """How a sweep is run.
-
-    Attributes:
-        device: `auto`, `cpu`, `cuda`.
-        cpus: for each trial, a number or `auto`.
-        gpus: for each trial, a number or `auto`.
-        tracking_uri: of the tracking server.
-        info: what that server is told of the sweep.
-    """
-
-    device: str
-    cpus: str
-    gpus: str
-    tracking_uri: str
-    info: SweepInfo
-
-
-def run_plan(plan: Plan, trials: Mapping[str, Trial], how: Running, console: Console) -> int:
-    """Runs what is missing of a plan, and shows and writes its table.
-
-    Where nothing is missing, neither Ray nor MLflow is imported.
-
-    Returns:
-        The exit status: 0, 3 when cells have no value, 130 when it was interrupted.
-
-    Raises:
-        InputError: the same sweep is running, or a trial fits nowhere, or the tracking server is none.
-    """
-    known = plan.known()
-    missing = [trials[key] for key, cell in known.items() if cell.state in TO_RUN]
-    interrupted, unsent = False, False
-    if missing:
-        place = plan.results / "running" / plan.experiment.name
-        held = lease.acquire(place)
-        if held is None:
-            raise InputError(
-                f"a sweep runs once at a time, {plan.experiment.name} is being run by {lease.holder(place)} in "
-                f"{plan.results}: wait for it, or name another --results folder"
-            )
-        with held:
-            interrupted, unsent = _run(plan, missing, how, place, console)
-        known = plan.known()
-    table = plan.table(known)
-    plan.write()
-    plan.write_tables(table)
-    show(table, console)
-    if interrupted:
-        return EXIT_INTERRUPTED
-    whole = all(cell.state is State.FINISHED for cell in known.values())
-    return EXIT_OK if whole and not unsent else EXIT_PARTIAL
-
-
-def show(table: Table, console: Console) -> None:
-    """Prints a table and its notes."""
-    console.print(tables.for_terminal(table, console))
-    for note in table.notes:
-        console.print(note, markup=False, highlight=False, soft_wrap=True)
-
-
-def _run(plan: Plan, missing: Sequence[Trial], how: Running, place: Path, console: Console) -> tuple[bool, bool]:
-    """Runs trials with tracking beside them; tells whether it was interrupted and whether something was not shipped."""
-    import torch
-
-    from sweeps.service import preflight
-    from sweeps.service.progress import Progress
-
-    n_gpus = 0 if how.device == "cpu" else torch.cuda.device_count()
-    each = preflight.resources(how.cpus, how.gpus, n_gpus=n_gpus)
-    if not preflight.is_cluster():
-        each.slots({"this machine": (preflight.cpu_count(), n_gpus)})
-    device = how.device if how.device != "auto" else "cuda" if each.gpus else "cpu"
-    preflight.set_ray_environment()
-    from sweeps.service.shipping import Shipping
-    from sweeps.service.tracking import Tracker
-    from sweeps.service.tracking_sweeps import write_sweep
-
-    rows = {cell.identity: cell.variant.name for cell in plan.cells}
-    tracker = Tracker(how.tracking_uri, TRACKING_EXPERIMENT, how.info, rows)
-    plan.write()
-    write_sweep(plan.results, how.info, TRACKING_EXPERIMENT, rows)
-    console.print(
-        f"{len(plan.cells)} trials, {len(missing)} to run, on {device}, {each}", markup=False, highlight=False
-    )
-    console.print(f"results {plan.results}, tracking {tracker.uri}", markup=False, highlight=False, soft_wrap=True)
-    shipping = Shipping(tracker, [plan.results / "trials" / identity for identity in rows])
-    try:
-        from sweeps.service.engine import run_trials
-
-        names = {cell.key: str(cell) for cell in plan.cells if cell.key in {trial.key for trial in missing}}
-        with Progress(console, names) as progress:
-            interrupted = run_trials(
-                missing, results=plan.results, scratch=place, device=device, each=each, listener=progress
-            )
-        shipment = shipping.finish(plan.write_tables(plan.table(plan.known())))
-    except BaseException:
-        shipping.abandon()
-        raise
-    for line in shipment.lines(plan.results, tracker.uri):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-    if shipment.unreachable is None:
-        console.print(f"tracked: {shipping.where}", markup=False, highlight=False, soft_wrap=True)
-    return interrupted, bool(shipment.pending) or shipment.unreachable is not None

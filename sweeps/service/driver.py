@@ -1,0 +1,134 @@
+"""Runs what is missing of a plan, with tracking beside it, and shows the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, InputError
+from sweeps.service import lease, preflight, tables
+from sweeps.service.experiment import SweepInfo, Trial
+from sweeps.service.plan import Plan
+from sweeps.service.progress import Progress
+from sweeps.service.shipping import Shipping
+from sweeps.service.tables import Table
+from sweeps.service.tracking import Tracker
+from sweeps.service.tracking_server import check_connection
+from sweeps.service.tracking_sweeps import write_sweep
+from sweeps.service.trial_folder import TO_RUN, State
+
+TRACKING_EXPERIMENT = "mucon"
+"""One experiment of the tracking server for all sweeps, since sweeps share trials."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """How a sweep is run.
+
+    Attributes:
+        device: `auto`, `cpu`, `cuda`.
+        cpus: for each trial, a number or `auto`.
+        gpus: for each trial, a number or `auto`.
+        tracking_uri: of the tracking server.
+        info: what that server is told of the sweep.
+    """
+
+    device: str
+    cpus: str
+    gpus: str
+    tracking_uri: str
+    info: SweepInfo
+
+
+def run_plan(plan: Plan, trials: Mapping[str, Trial], how: Running, console: Console) -> int:
+    """Runs what is missing of a plan, and shows and writes its table.
+
+    Where nothing is missing, neither Ray nor MLflow is imported.
+
+    Returns:
+        The exit status: 0, 3 when cells have no value, 130 when it was interrupted.
+
+    Raises:
+        InputError: the same sweep is running, or a trial fits nowhere, or the tracking server is none.
+    """
+    known = plan.known()
+    missing = [trials[key] for key, cell in known.items() if cell.state in TO_RUN]
+    interrupted, unsent = False, False
+    if missing:
+        place = plan.results / "running" / plan.experiment.name
+        held = lease.acquire(place)
+        if held is None:
+            who = lease.holder(place) or "another process"
+            raise InputError(
+                f"a sweep runs once at a time, {plan.experiment.name} is being run by {who} in {plan.results}: "
+                "wait for it, or name another --results folder"
+            )
+        with held:
+            interrupted, unsent = _run(plan, missing, how, place, console)
+        known = plan.known()
+    table = plan.table(known)
+    plan.write()
+    plan.write_tables(table)
+    show(table, console)
+    if interrupted:
+        return EXIT_INTERRUPTED
+    whole = all(cell.state is State.FINISHED for cell in known.values())
+    return EXIT_OK if whole and not unsent else EXIT_PARTIAL
+
+
+def show(table: Table, console: Console) -> None:
+    """Prints a table and its notes."""
+    console.print(tables.for_terminal(table, console))
+    for note in table.notes:
+        console.print(note, markup=False, highlight=False, soft_wrap=True)
+
+
+def _run(plan: Plan, missing: Sequence[Trial], how: Running, place: Path, console: Console) -> tuple[bool, bool]:
+    """Runs trials with tracking beside them; tells whether it was interrupted and whether something was not shipped."""
+    n_gpus = 0 if how.device == "cpu" else torch.cuda.device_count()
+    each = preflight.resources(how.cpus, how.gpus, n_gpus=n_gpus)
+    if not preflight.is_cluster():
+        each.slots({"this machine": (preflight.cpu_count(), n_gpus)})
+    device = how.device if how.device != "auto" else "cuda" if each.gpus else "cpu"
+    rows = {cell.identity: cell.variant.name for cell in plan.cells}
+    tracker = Tracker(how.tracking_uri, TRACKING_EXPERIMENT, how.info, rows)
+    _check_answers(tracker.uri)
+    plan.write()
+    write_sweep(plan.results, how.info, TRACKING_EXPERIMENT, rows)
+    console.print(
+        f"{len(plan.cells)} trials, {len(missing)} to run, on {device}, {each}", markup=False, highlight=False
+    )
+    console.print(f"results {plan.results}, tracking {tracker.uri}", markup=False, highlight=False, soft_wrap=True)
+    shipping = Shipping(tracker, [plan.results / "trials" / identity for identity in rows])
+    try:
+        preflight.set_ray_environment()
+        from sweeps.service.engine import run_trials  # imports ray, which reads its environment then
+
+        names = {cell.key: str(cell) for cell in plan.cells if cell.key in {trial.key for trial in missing}}
+        with Progress(console, names) as progress:
+            interrupted = run_trials(
+                missing, results=plan.results, scratch=place, device=device, each=each, listener=progress
+            )
+        shipment = shipping.finish(plan.write_tables(plan.table(plan.known())))
+    except BaseException:
+        shipping.abandon()
+        raise
+    for line in shipment.lines(plan.results, tracker.uri):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if shipment.unreachable is None:
+        console.print(f"tracked: {shipping.where}", markup=False, highlight=False, soft_wrap=True)
+    return interrupted, bool(shipment.pending) or shipment.unreachable is not None
+
+
+def _check_answers(uri: str) -> None:
+    try:
+        check_connection(uri)
+    except OSError as error:
+        raise InputError(
+            f"a tracking server answers when a sweep starts, the one at {uri} does not ({error}): start it, or name "
+            "another with --tracking-uri"
+        ) from error
