@@ -138,7 +138,7 @@ def find_postgresql() -> Path | None:
 class MLflowServer:
     """`mlflow server` over a database; ready when the constructor returns."""
 
-    def __init__(self, store: str, folder: Path, seconds: float = 120.0) -> None:
+    def __init__(self, store: str, folder: Path, seconds: float = 240.0) -> None:
         self.uri = f"http://127.0.0.1:{free_port()}"
         environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
         command = [

@@ -20,7 +20,7 @@ def identity_of(shape: str, overlap: float, seed: int) -> str:
 
 
 def row_of(shape: str, overlap: float) -> str:
-    return f"{shape}, overlap {round(100 * overlap)} %"
+    return f"{shape}, {round(100 * overlap)} %"
 
 
 def write_trial(

@@ -24,13 +24,21 @@ from sweeps.service.experiment import SweepInfo
 from sweeps.service.tracking_changes import OWNER_TAG, PARENT_TAG, Run, Shipment, calls, changes
 from sweeps.service.tracking_names import safe_name
 from sweeps.service.tracking_records import STATUS, TrialRecord, artifacts, read_record
-from sweeps.service.tracking_server import artifact_location, check_connection, checked_uri, set_environment, ui_command
+from sweeps.service.tracking_server import (
+    UI_PORT,
+    artifact_location,
+    check_connection,
+    checked_uri,
+    set_environment,
+    ui_command,
+)
 from sweeps.service.tracking_sweeps import description, script_of
 from sweeps.service.trial_folder import State, TrialFolder
 
 PATIENCE = 20.0
 """Seconds for which `finish` asks a server that does not answer again."""
 PAGE = 1000
+LEFT_TO_DO = {State.MISSING, State.RUNNING, State.LOST, State.STOPPED}
 
 
 class Tracker:
@@ -70,9 +78,11 @@ class Tracker:
 
     @property
     def where(self) -> str:
-        """How people look at the sweep: the parent run's page, or the command that shows a bare database."""
-        page = f"/#/experiments/{self._experiment}/runs/{self._parent.run_id}"
-        return f"{self.uri}{page}" if self.uri.startswith("http") else ui_command(self.uri)
+        """How people look at the sweep: the parent run's page, behind the command that serves a bare database."""
+        page = f"/#/experiments/{self._experiment}/runs/{self._parent.run_id}?workflowType=machine_learning"
+        if self.uri.startswith("http"):
+            return f"{self.uri}{page}"
+        return f"{ui_command(self.uri)}   then http://127.0.0.1:{UI_PORT}{page}"
 
     def open(self) -> None:
         """Connects, finds or makes the experiment and the parent run, and asks which trials the server has how far.
@@ -117,7 +127,8 @@ class Tracker:
                         pending[folder.identity] = unreachable
                         continue
                     self._ship_one(folder)
-                shipped.append(folder.identity)
+                if self._seen[folder.identity][1] is not None:
+                    shipped.append(folder.identity)
             except InputError as error:
                 pending[folder.identity] = "; ".join(error.problems)
             except (MlflowException, OSError) as error:
@@ -144,7 +155,7 @@ class Tracker:
                     self._seen.clear()
                 shipment = self.ship(every)
                 if shipment.unreachable is None:
-                    self._finish_parent(tables)
+                    self._finish_parent(every, tables)
             except (MlflowException, OSError) as error:
                 pending = {path.name: _one_line(error) for path in every if not self._is_seen(TrialFolder(path))}
                 shipment = Shipment(pending=pending, unreachable=_one_line(error))
@@ -264,7 +275,7 @@ class Tracker:
 
     def _name(self, record: TrialRecord) -> str:
         row = self.rows.get(record.identity, record.identity[:8])
-        return f"{row}, split {record.split}, seed {record.seed}"
+        return f"{row}, seed {record.seed}, split {record.split}"
 
     def _source_tags(self) -> dict[str, str]:
         return {
@@ -303,7 +314,8 @@ class Tracker:
             self._client.update_run(self._parent.run_id, status="RUNNING")
             self._parent.status = "RUNNING"
 
-    def _finish_parent(self, tables: Mapping[str, Path]) -> None:
+    def _finish_parent(self, folders: Iterable[Path], tables: Mapping[str, Path]) -> None:
+        """Tables, description and counts; the sweep is finished when no trial has anything left to do."""
         from mlflow.entities import RunTag
 
         run_id = self._parent.run_id
@@ -311,12 +323,12 @@ class Tracker:
             self._client.log_artifact(run_id, str(path), "tables")
         whole = {"name": self.sweep.name, "title": self.sweep.title, "command": self.sweep.command}
         self._client.log_dict(run_id, {**whole, "config": dict(self.sweep.config), "rows": self.rows}, "sweep.json")
-        states = Counter(str(state) for _, state in self._seen.values() if state is not None)
+        states = Counter(self._seen.get(path.name, (None, None))[1] or State.MISSING for path in folders)
         counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
         tags = {"mlflow.note.content": description(self.sweep, tables), "trials": counts or "none"}
         self._client.log_batch(run_id, tags=[RunTag(name, value) for name, value in tags.items()])
-        self._client.set_terminated(run_id, "FINISHED")
-        self._parent.status = "FINISHED"
+        self._parent.status = "KILLED" if states.keys() & LEFT_TO_DO else "FINISHED"
+        self._client.set_terminated(run_id, self._parent.status)
 
     def _search(self, condition: str) -> list[Run]:
         found: list[Run] = []

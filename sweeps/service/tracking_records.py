@@ -126,7 +126,7 @@ def read_record(folder: TrialFolder) -> TrialRecord | None:
         params=_params(trial),
         tags=_tags(state, reason, environment, result),
         curves=curves,
-        scores=tuple(_scores(result, epochs[-1] if epochs else times[0], last_step)) if result else (),
+        scores=tuple(_scores(result, epochs[-1] if epochs else times[0])) if result else (),
         last_step=last_step,
         started=times[0],
         ended=None if state is State.RUNNING else times[-1],
@@ -168,8 +168,11 @@ def _curves(lines: Iterable[journal.Record]) -> Iterable[Point]:
             yield Point("not_finite", float(len(metrics) - len(finite)), time, step)
 
 
-def _scores(result: Mapping[str, Any], time: int, step: int) -> Iterable[Point]:
-    """`full.mof` and so on at the last epoch's time, with the number of videos for which a score is undefined."""
+def _scores(result: Mapping[str, Any], time: int) -> Iterable[Point]:
+    """`full.mof` and so on at the last epoch's time, with the number of videos for which a score is undefined.
+
+    At step 0, where MLflow keeps what is no curve: its pages draw bars of such metrics and lines of others.
+    """
     values: dict[str, float | None] = {}
     for prediction, scores in result["scores"].items():
         values.update({f"{prediction}.{metric}": value for metric, value in scores.items()})
@@ -179,7 +182,7 @@ def _scores(result: Mapping[str, Any], time: int, step: int) -> Iterable[Point]:
     names = safe_names(values)
     for name, value in values.items():
         if value is not None and math.isfinite(value):
-            yield Point(names[name], float(value), time, step)
+            yield Point(names[name], float(value), time, 0)
 
 
 def _params(trial: Mapping[str, Any]) -> dict[str, str]:
@@ -194,8 +197,12 @@ def _tags(
 ) -> dict[str, str]:
     """An empty reason takes the place of that of an earlier attempt."""
     facts: dict[str, Any] = {"state": str(state), "reason": reason or ""}
-    for path, value in flatten({k: v for k, v in environment.items() if k not in ("kind", "timestamp")}).items():
-        facts[f"environment.{path}"] = value
+    facts["mlflow.note.content"] = f"**{state}**: {reason}" if reason else ""
+    for name, value in environment.items():
+        if name not in ("kind", "timestamp"):
+            facts[f"environment.{name}"] = (
+                ", ".join(f"{k} {v}" for k, v in value.items()) if name == "packages" else value
+            )
     if "git_commit" in environment:
         facts["mlflow.source.git.commit"] = environment["git_commit"]
     if result is not None:

@@ -13,6 +13,7 @@ from mucon.errors import InputError
 DEFAULT_PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
 CONNECT = 5.0
 """Seconds in which a server takes a connection."""
+UI_PORT = 5000
 SQLITE_HEADER = b"SQLite format 3\x00"
 
 ENVIRONMENT = {
@@ -91,7 +92,7 @@ def ui_command(uri: str) -> str:
     >>> ui_command("sqlite:////data/mlflow.db")
     'mlflow server --host 127.0.0.1 --port 5000 --backend-store-uri sqlite:////data/mlflow.db'
     """
-    return f"mlflow server --host 127.0.0.1 --port 5000 --backend-store-uri {uri}"
+    return f"mlflow server --host 127.0.0.1 --port {UI_PORT} --backend-store-uri {uri}"
 
 
 def _check_sqlite(path: Path, uri: str) -> None:

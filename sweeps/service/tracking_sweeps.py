@@ -19,6 +19,7 @@ from sweeps.service.trial_folder import write_json
 
 FORMAT_VERSION = 1
 FILE = "sweep.json"
+TABLES = (".md", ".csv", ".tex", ".parquet", ".html", ".png", ".svg")
 MAX_DESCRIPTION = 7500
 """Characters of a run's description; the server cuts at 8,000."""
 
@@ -130,5 +131,5 @@ def _read(path: Path) -> SweepRecord:
         experiment_name=value["experiment"],
         created=value["created"],
         rows=value["rows"],
-        tables={file.name: file for file in sorted(path.parent.iterdir()) if file.is_file() and file.name != FILE},
+        tables={file.name: file for file in sorted(path.parent.iterdir()) if file.suffix in TABLES},
     )
