@@ -6,6 +6,7 @@ import sys
 from types import TracebackType
 from typing import Self
 
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -71,8 +72,8 @@ class EpochPrinter:
 
 def print_scores(found: Evaluation) -> None:
     """Prints a table: one row per prediction, metrics in percent, and what was not counted."""
-    table = Table(title=f"{len(found.per_video)} recordings, percent")
-    table.add_column("prediction")
+    table = Table(title=f"{len(found.per_video)} recordings, percent", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("", no_wrap=True)
     for heading in SHOWN.values():
         table.add_column(heading, justify="right")
     for prediction, values in found.scores.items():
