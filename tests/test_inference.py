@@ -106,11 +106,8 @@ def test_the_prior_per_class_uses_the_mean_of_that_actions_predicted_lengths():
     assert isinstance(per_class, PoissonPerClass)
     ours = align(torch.zeros(22, N), transcript, lengths, DecodingConfig(length_prior="class")).lengths
     averaged = align(torch.zeros(22, N), transcript, np.array([6.0, 10.0, 6.0]), DecodingConfig()).lengths
-    assert (
-        ours.tolist()
-        == averaged.tolist()
-        != align(torch.zeros(22, N), transcript, lengths, DecodingConfig()).lengths.tolist()
-    )
+    per_segment = align(torch.zeros(22, N), transcript, lengths, DecodingConfig()).lengths
+    assert ours.tolist() == averaged.tolist() != per_segment.tolist()
     assert isinstance(length_prior(transcript, lengths, N, DecodingConfig()), Poisson)
     assert isinstance(length_prior(transcript, lengths, N, DecodingConfig(length_prior="none")), Flat)
 

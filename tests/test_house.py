@@ -1,0 +1,143 @@
+"""The house rules that a machine can hold."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mucon import checkpoint as checkpoints
+from tests.factories import small_videos
+from tests.test_inference import checkpoint
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("mucon", "storage", "sweeps")
+SERVICES = ("ray", "mlflow", "optuna", "pyarrow")
+SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+
+def python(code: str, *arguments: str) -> str:
+    """Runs code in a fresh process at the root of the repository and gives what it printed."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_no_script_is_named_like_a_module_that_python_can_import():
+    """`python sweeps/x.py` puts `sweeps/` first on the path: a `statistics.py` there would break mlflow and torch."""
+    ours = set(PACKAGES)
+    known = set(sys.stdlib_module_names) | set(importlib.metadata.packages_distributions()) - ours
+    folders = [ROOT / name for name in ("sweeps", "benchmarks", "scripts") if (ROOT / name).is_dir()]
+    assert ROOT / "sweeps" in folders
+    taken = {
+        str(path.relative_to(ROOT))
+        for folder in folders
+        for path in folder.iterdir()
+        if path.suffix == ".py" or path.is_dir()
+        if path.stem in known and not path.name.startswith("__")
+    }
+    assert not taken
+
+
+def test_an_experiment_is_a_value_and_a_main_line():
+    for path in sorted((ROOT / "sweeps").glob("*.py")):
+        if path.name.startswith("__"):
+            continue
+        defined = [
+            node.name
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        ]
+        assert not defined, f"{path.name} defines {defined}"
+
+
+def test_no_file_and_no_function_is_too_long():
+    """At most 400 lines a file, and 60 a function besides its docstring."""
+    problems = []
+    for path in SOURCES:
+        text = path.read_text()
+        if len(text.splitlines()) > 400:
+            problems.append(f"{path.relative_to(ROOT)}: {len(text.splitlines())} lines")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                first = node.body[0]
+                documented = ast.get_docstring(node) is not None
+                length = node.end_lineno - node.lineno + 1 - documented * (first.end_lineno - first.lineno + 1)
+                if length > 60:
+                    problems.append(f"{path.relative_to(ROOT)}: {node.name} has {length} lines")
+    assert len(SOURCES) > 40
+    assert not problems
+
+
+def test_the_packages_import_each_other_in_one_direction():
+    program = Path(sys.executable).with_name("lint-imports")
+    if not program.exists():
+        pytest.skip("import-linter is not installed (pip install -e '.[dev]')")
+    done = subprocess.run([program, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 broken" in done.stdout
+
+
+def test_the_library_starts_without_what_only_some_of_it_needs():
+    modules = ("mucon", "mucon.training", "mucon.evaluation", "mucon.recipes", "mucon.videos", "mucon.cli")
+    code = f"import sys\nfor name in {modules}: __import__(name)\nprint(*sys.modules)"
+    loaded = set(python(code).split())
+    assert {"torch", *modules} <= loaded
+    assert not loaded & {*SERVICES, "numba", "matplotlib", "scipy"}
+
+
+PREDICT_WITHOUT_SERVICES = f"""
+import importlib.abc, sys
+
+class Missing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {SERVICES}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+        return None
+
+sys.meta_path.insert(0, Missing())
+import numpy
+from pathlib import Path
+from mucon import checkpoint, inference
+from mucon.videos import Video
+found = checkpoint.load(Path(sys.argv[1]))
+video = Video.from_arrays("v", numpy.load(sys.argv[2]))
+for name, segmentation in inference.predict(found, video.features()).segmentations.items():
+    print(name, *segmentation.to_frame_labels())
+try:
+    import pyarrow
+except ModuleNotFoundError:
+    print("pyarrow is missing")
+"""
+
+
+def test_a_model_loads_and_predicts_where_the_services_are_not_installed(tmp_path: Path):
+    video, trained = small_videos(1)[0], checkpoint(end=-1e3)
+    checkpoints.save(tmp_path / "checkpoint", trained)
+    np.save(tmp_path / "features.npy", video.read())
+    *lines, last = python(
+        PREDICT_WITHOUT_SERVICES, str(tmp_path / "checkpoint"), str(tmp_path / "features.npy")
+    ).splitlines()
+    assert last == "pyarrow is missing"
+    assert [line.split()[0] for line in lines] == ["frames", "segments", "full"]
+    assert {len(line.split()) - 1 for line in lines} == {video.n_frames}
+
+
+def test_nothing_unpickles():
+    """Weights are safetensors; numpy never unpickles; torch.load and pickle are not used."""
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                assert called not in ("torch.load", "pickle.load", "pickle.loads"), path
+                allowed = [k for k in node.keywords if k.arg == "allow_pickle"]
+                assert all(ast.unparse(k.value) == "False" for k in allowed), path
