@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from mucon.errors import InputError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int, Real
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +57,12 @@ class LossConfig:
 
 
 def segment_consistency(
-    latent_logits: Tensor,
-    latent_masks: Tensor,
-    transcript: Tensor,
-    divisors: Tensor,
+    latent_logits: Float[Tensor, "L N"],
+    latent_masks: Float[Tensor, "M L"],
+    transcript: Int[Tensor, " M"],
+    divisors: Float[Tensor, " M"],
     over_segments: Literal["mean", "sum"] = "mean",
-) -> Tensor:
+) -> Float[Tensor, ""]:
     """L_mu: cross-entropy between each segment's averaged logits and its action; a scalar.
 
     Args:
@@ -75,7 +78,12 @@ def segment_consistency(
     return functional.cross_entropy(averaged, transcript, reduction=over_segments)
 
 
-def frame_consistency(latent_logits: Tensor, latent_masks: Tensor, transcript: Tensor, n_frames: int) -> Tensor:
+def frame_consistency(
+    latent_logits: Float[Tensor, "L N"],
+    latent_masks: Float[Tensor, "M L"],
+    transcript: Int[Tensor, " M"],
+    n_frames: int,
+) -> Float[Tensor, ""]:
     """Masked cross-entropy of the frames, summed over segments and divided by T; a scalar.
 
     Args:
@@ -88,7 +96,9 @@ def frame_consistency(latent_logits: Tensor, latent_masks: Tensor, transcript: T
     return (latent_masks * costs.t()[transcript]).sum() / n_frames
 
 
-def transcript_loss(transcript_logits: Tensor, targets: Tensor) -> Tensor:
+def transcript_loss(
+    transcript_logits: Float[Tensor, "steps symbols"], targets: Int[Tensor, " steps"]
+) -> Float[Tensor, ""]:
     """L_t: cross-entropy summed over the M actions and the end symbol; a scalar.
 
     Args:
@@ -100,7 +110,7 @@ def transcript_loss(transcript_logits: Tensor, targets: Tensor) -> Tensor:
     return functional.cross_entropy(transcript_logits, targets, reduction="sum")
 
 
-def length_loss(log_lengths: Tensor, width: float = 2.0) -> Tensor:
+def length_loss(log_lengths: Float[Tensor, " M"], width: float = 2.0) -> Float[Tensor, ""]:
     """L_l: by how much the relative log lengths `[M]` leave [-width, width], summed; a scalar.
 
     Source: paper, equation (11).
@@ -112,11 +122,11 @@ def length_loss(log_lengths: Tensor, width: float = 2.0) -> Tensor:
 
 
 def smoothing_loss(
-    latent_logits: Tensor,
+    latent_logits: Float[Tensor, "L N"],
     n_frames: int,
     threshold: float = 4.0,
     rule: Literal["per_term", "after_mean"] = "per_term",
-) -> Tensor:
+) -> Float[Tensor, ""]:
     """L_s: squared differences between neighbouring frames' log-probabilities, averaged over (T-1)·N terms; a scalar.
 
     Frames that share a latent frame do not differ, so only the T'-1 borders between latent frames are computed. The
@@ -139,7 +149,9 @@ def smoothing_loss(
     return (differences.square().sum() / count).clamp(max=threshold**2)
 
 
-def frame_cross_entropy(latent_logits: Tensor, latent_of_frame: Tensor, frame_labels: Tensor) -> Tensor:
+def frame_cross_entropy(
+    latent_logits: Float[Tensor, "L N"], latent_of_frame: Int[Tensor, " T"], frame_labels: Int[Tensor, " T"]
+) -> Float[Tensor, ""]:
     """Cross-entropy of the frames with their true labels, mean over T; a scalar.
 
     Args:
@@ -152,7 +164,7 @@ def frame_cross_entropy(latent_logits: Tensor, latent_of_frame: Tensor, frame_la
     return functional.cross_entropy(latent_logits[latent_of_frame], frame_labels)
 
 
-def supervised_length_loss(log_lengths: Tensor, true_lengths: Tensor) -> Tensor:
+def supervised_length_loss(log_lengths: Float[Tensor, " M"], true_lengths: Real[Tensor, " M"]) -> Float[Tensor, ""]:
     """Mean squared difference of predicted and true shares of the video; a scalar.
 
     This is the published program's rule; the paper compares relative log lengths.

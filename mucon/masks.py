@@ -9,12 +9,15 @@ is what the published program computed: frames at t·T/(T-1), ramps outside the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 
 from mucon.errors import InputError
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 MaskShape = Literal["box", "bell", "trapezoid"]
 SHAPES: tuple[MaskShape, ...] = ("box", "bell", "trapezoid")
@@ -52,7 +55,9 @@ class MaskConfig:
             raise InputError(f"mask.n_samples is at least 4, not {self.n_samples}")
 
 
-def template(shape: MaskShape, n_samples: int = 100, *, device: torch.device | None = None) -> Tensor:
+def template(
+    shape: MaskShape, n_samples: int = 100, *, device: torch.device | None = None
+) -> Float[Tensor, " {n_samples}"]:
     """The reference template U `[J]` float32 in [0, 1].
 
     The bell is a Gaussian of standard deviation J/5 about the middle; the trapezoid has flanks of J/4 samples that
@@ -75,7 +80,7 @@ def template(shape: MaskShape, n_samples: int = 100, *, device: torch.device | N
     return values.to(device=device, dtype=torch.float32)
 
 
-def absolute_lengths(log_lengths: Tensor, n_frames: int) -> Tensor:
+def absolute_lengths(log_lengths: Float[Tensor, " M"], n_frames: int) -> Float[Tensor, " M"]:
     """Lengths `[M]` in frames that sum to `n_frames`, from relative log lengths `[M]`; none is below `SHORTEST`.
 
     Source: paper, equation (5).
@@ -86,7 +91,9 @@ def absolute_lengths(log_lengths: Tensor, n_frames: int) -> Tensor:
     return (n_frames * torch.softmax(log_lengths, dim=0)).clamp(min=SHORTEST)
 
 
-def stretched(starts: Tensor, lengths: Tensor, config: MaskConfig) -> tuple[Tensor, Tensor]:
+def stretched(
+    starts: Float[Tensor, " M"], lengths: Float[Tensor, " M"], config: MaskConfig
+) -> tuple[Float[Tensor, " M"], Float[Tensor, " M"]]:
     """Starts and lengths `[M]` of the masks: those of the segments, grown by the overlap."""
     if config.overlap == 0:
         return starts, lengths
@@ -95,7 +102,7 @@ def stretched(starts: Tensor, lengths: Tensor, config: MaskConfig) -> tuple[Tens
     return starts - shift, grown
 
 
-def segment_masks(lengths: Tensor, n_frames: int, config: MaskConfig) -> Tensor:
+def segment_masks(lengths: Float[Tensor, " M"], n_frames: int, config: MaskConfig) -> Float[Tensor, "M {n_frames}"]:
     """Masks `[M, T]` of consecutive segments, differentiable in their lengths.
 
     Args:
@@ -130,7 +137,7 @@ def _starts(lengths: Tensor) -> Tensor:
     return torch.cumsum(exact, 0) - exact
 
 
-def sample_template(values: Tensor, index: Tensor) -> Tensor:
+def sample_template(values: Float[Tensor, " J"], index: Float[Tensor, "M T"]) -> Float[Tensor, "M T"]:
     """Linear interpolation of the template `[J]` at real positions, zero one cell beyond its ends; NaN stays NaN.
 
     Source: paper, equations (9) and (10), the gradient of which is that of this expression.
@@ -143,7 +150,9 @@ def sample_template(values: Tensor, index: Tensor) -> Tensor:
     return padded[number] + slopes[number] * (inside - cell)
 
 
-def frames_per_latent(masks: Tensor, latent_of_frame: Tensor, n_latent: int) -> Tensor:
+def frames_per_latent(
+    masks: Float[Tensor, "M T"], latent_of_frame: Int[Tensor, " T"], n_latent: int
+) -> Float[Tensor, "M {n_latent}"]:
     """Masks `[M, T]` summed over the frames that each latent frame covers: `[M, T']`.
 
     The product of this with latent logits equals that of the masks with the upsampled logits.
