@@ -120,11 +120,8 @@ def test_a_report_of_a_sweep_that_never_ran_is_refused(capsys: pytest.CaptureFix
 
 
 def test_the_module_and_the_script_have_the_same_options() -> None:
-    lines = [
-        [sys.executable, str(small.MASKS), "--help"],
-        [sys.executable, "-m", "sweeps", "run", "ablation_masks", "--help"],
-    ]
-    ran = [subprocess.run(line, capture_output=True, text=True, check=True, cwd=small.ROOT) for line in lines]
+    programs = ([str(small.MASKS)], ["-m", "sweeps", "run", "ablation_masks"])
+    ran = [small.run([sys.executable, *program, "--help"]) for program in programs]
     script, module = (run.stdout.partition("options:")[2] for run in ran)
     assert script == module
     assert "--gpus-per-trial" in script
