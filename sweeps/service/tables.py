@@ -48,8 +48,8 @@ class Summary:
     def of(cls, values: Sequence[float]) -> Summary | None:
         """Mean and deviation of at least one value, or None.
 
-        >>> Summary.of([0.5, 0.7])
-        Summary(mean=0.6, std=0.1414213562373095, n=2)
+        >>> Summary.of([0.25, 0.75, 0.5])
+        Summary(mean=0.5, std=0.25, n=3)
         """
         if not values:
             return None
