@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import doctest
+import importlib
 import importlib.metadata
 import os
 import subprocess
@@ -141,3 +143,18 @@ def test_nothing_unpickles():
                 assert called not in ("torch.load", "pickle.load", "pickle.loads"), path
                 allowed = [k for k in node.keywords if k.arg == "allow_pickle"]
                 assert all(ast.unparse(k.value) == "False" for k in allowed), path
+
+
+def modules_of(package: str) -> list[str]:
+    paths = [path.relative_to(ROOT).with_suffix("") for path in SOURCES if path.is_relative_to(ROOT / package)]
+    return [".".join(path.parts).removesuffix(".__init__") for path in paths if path.name != "__main__"]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_example_in_a_docstring_holds(package: str):
+    tried = 0
+    for name in modules_of(package):
+        found = doctest.testmod(importlib.import_module(name))
+        assert not found.failed, name
+        tried += found.attempted
+    assert tried > 0
