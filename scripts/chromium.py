@@ -43,7 +43,7 @@ class Chromium:
         patience: seconds for which a page is given to show something.
     """
 
-    def __init__(self, width: int = 1600, height: int = 1000, patience: float = 60.0) -> None:
+    def __init__(self, width: int = 1600, height: int = 1000, patience: float = 120.0) -> None:
         self.width, self.height, self.patience = width, height, patience
 
     @staticmethod

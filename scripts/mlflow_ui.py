@@ -31,6 +31,11 @@ from chromium import Chromium, Missing
 
 COMPARED = 4
 WORKFLOW = "workflowType=machine_learning"
+ENVIRONMENT = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # eight processes for jobs that nobody here starts
+}
 START = 240.0
 """Seconds for a server to start on a busy machine."""
 
@@ -44,6 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--expect", nargs="*", default=[], metavar="TEXT")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started ends with this program
     if not Chromium.is_installed():
         print("this check needs a browser: apt-get install chromium chromium-driver", file=sys.stderr)
         return 2
@@ -76,7 +82,7 @@ def served(uri: str, out: Path) -> Iterator[str]:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    environment = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", **os.environ}
+    environment = {**ENVIRONMENT, **os.environ}
     with (out / "server.log").open("wb") as log:
         process = subprocess.Popen(
             [*command, "--backend-store-uri", uri], stdout=log, stderr=log, env=environment, start_new_session=True

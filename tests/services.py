@@ -19,6 +19,12 @@ from pathlib import Path
 
 import pytest
 
+SERVER_ENVIRONMENT = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # eight processes for jobs that nobody here starts
+}
+
 
 def need(there: object, what: str) -> None:
     """Skips where something is missing on a user's machine; fails in CI, where nothing may be missing."""
@@ -84,11 +90,16 @@ class PostgreSQL:
         self.user = "postgres" if os.geteuid() == 0 else None  # the server refuses to run as root
         if self.user:
             shutil.chown(self.folder, self.user, self.user)
-        initdb = ["initdb", "-D", str(self.folder / "data"), "-U", "sweep", "--auth=trust", "--no-sync", "-E", "UTF8"]
-        self._start(initdb).communicate(timeout=60)
-        self.start()
-        createdb = ["createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", "sweep", "mlflow"]
-        self._start(createdb).communicate(timeout=60)
+        self.process: subprocess.Popen[bytes] | None = None
+        try:
+            self._run(
+                "initdb", "-D", str(self.folder / "data"), "-U", "sweep", "--auth=trust", "--no-sync", "-E", "UTF8"
+            )
+            self.start()
+            self._run("createdb", "-h", "127.0.0.1", "-p", str(self.port), "-U", "sweep", "mlflow")
+        except BaseException:
+            self.remove()
+            raise
 
     @property
     def uri(self) -> str:
@@ -103,11 +114,17 @@ class PostgreSQL:
 
     def stop(self) -> None:
         """Ends its sessions and the server (what it calls a fast shutdown)."""
-        end_group(self.process, signal.SIGINT)
+        if self.process is not None:
+            end_group(self.process, signal.SIGINT)
 
     def remove(self) -> None:
         self.stop()
         shutil.rmtree(self.folder)
+
+    def _run(self, *command: str) -> None:
+        status = self._start(list(command)).wait(120)
+        if status:
+            raise RuntimeError(f"{command[0]} ends with {status}: {(self.folder / 'log').read_text()[-500:]}")
 
     def _start(self, command: list[str]) -> subprocess.Popen[bytes]:
         with (self.folder / "log").open("ab") as log:
@@ -140,7 +157,7 @@ class MLflowServer:
 
     def __init__(self, store: str, folder: Path, seconds: float = 240.0) -> None:
         self.uri = f"http://127.0.0.1:{free_port()}"
-        environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
+        environment = {**os.environ, **SERVER_ENVIRONMENT}
         command = [
             sys.executable,
             "-m",
@@ -167,12 +184,12 @@ class MLflowServer:
             wait_until(
                 lambda: answers(f"{self.uri}/health"), seconds, f"the start of mlflow server ({folder}/mlflow.log)"
             )
-        except TimeoutError:
+        except BaseException:
             self.stop()
             raise
 
     def stop(self) -> None:
-        end_group(self.process)
+        end_group(self.process, patience=3.0)
 
 
 class Gate:
