@@ -7,7 +7,7 @@ BIN := .venv/bin
 install: .venv/.installed
 
 .venv/.installed: requirements.lock pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit("mucon needs Python 3.11 or newer; set PYTHON=python3.12, say" * (sys.version_info < (3, 11)))'
+	$(PYTHON) -c 'import sys; sys.exit("mucon needs Python 3.11 or newer: make PYTHON=python3.12 ..." if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
