@@ -43,12 +43,12 @@ def published_program() -> TrainConfig:
 def demo() -> TrainConfig:
     """A small network, few frames in a latent one and a short schedule, for the made-up recordings of the demo.
 
-    About a thousand steps: they need a larger learning rate, and a later drop, than the paper's hundred thousands.
+    Under a thousand steps: they need a larger learning rate, and a later drop, than the paper's hundred thousands.
     """
     return TrainConfig(
         backbone=BackboneConfig(channels=64, n_layers=6, pool_after=(1, 2)),
         segment_branch=SegmentBranchConfig(hidden=64),
-        training=TrainingConfig(epochs=20, learning_rate=0.03, lr_drop_fraction=0.7),
+        training=TrainingConfig(epochs=14, learning_rate=0.03, lr_drop_fraction=0.7),
     )
 
 
