@@ -113,10 +113,13 @@ def main() -> None:
             threads=args.threads,
             device=torch.cuda.get_device_name(device) if device.type == "cuda" else None,
             gflop=round(
-                sum(2e-9 * m * k * n * (3 if both else 2) for m, k, n, both in products(n_frames, n_segments, config)), 2
+                sum(2e-9 * m * k * n * (3 if both else 2) for m, k, n, both in products(n_frames, n_segments, config)),
+                2,
             ),
         )
-        print(f"{1 / float(str(record['ours'])):.1f} steps per second at T={n_frames} on {record['cpu']}", file=sys.stderr)
+        print(
+            f"{1 / float(str(record['ours'])):.1f} steps per second at T={n_frames} on {record['cpu']}", file=sys.stderr
+        )
 
 
 if __name__ == "__main__":
