@@ -20,7 +20,7 @@ test: install
 	$(BIN)/python -m pytest --quiet
 
 soak: install
-	MUCON_SOAK=1 $(BIN)/python -m pytest --quiet -m soak
+	MUCON_SOAK=1 $(BIN)/python -m pytest -m repeated
 
 lint: install
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports

@@ -67,3 +67,11 @@ def new_mlflow_uri(empty_mlflow_database: Path) -> Callable[[Path], str]:
 def mlflow_uri(new_mlflow_uri: Callable[[Path], str], tmp_path: Path) -> str:
     """Address of a fresh MLflow store in a file."""
     return new_mlflow_uri(tmp_path)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test marked `repeated(ci=3, soak=20)` runs that often, each time with another `repetition`."""
+    marker = metafunc.definition.get_closest_marker("repeated")
+    if marker is not None:
+        times = marker.kwargs["soak" if os.environ.get("MUCON_SOAK") else "ci"]
+        metafunc.parametrize("repetition", range(times))

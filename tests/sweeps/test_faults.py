@@ -106,15 +106,18 @@ def test_a_trial_killed_in_mid_epoch_goes_on_to_the_same_bits_and_one_that_is_ki
     assert "long, split 1, seed 1 is failed and not averaged: its worker process died 3 times" in ran.stdout
 
 
+@pytest.mark.repeated(ci=3, soak=20)
 def test_a_driver_that_was_killed_is_continued_by_the_same_command_without_duplicates(
-    tiny_store: Path, tmp_path: Path
+    tiny_store: Path, tmp_path: Path, repetition: int
 ) -> None:
+    """Each repetition kills an epoch later, of the `LONGER` ones of each of the two trials."""
     results, log = tmp_path / "results", tmp_path / "log"
     rows = {shape: {"mask.shape": shape} for shape in ("bell", "trapezoid")}
     script = small.own_script(tmp_path, "orphaned", rows)
     line = small.command(script, tiny_store, results, "--set", f"training.epochs={LONGER}")
     with small.started(line, log) as driver:
         small.wait_until(lambda: begun(results, 2))
+        small.wait_until(lambda: sum(map(len, small.epochs(results).values())) > repetition % 8)
         os.kill(driver.pid, signal.SIGKILL)
         driver.wait()
         ended = small.run(line)
