@@ -63,7 +63,7 @@ def test_a_sweep_is_refused_while_it_runs_and_its_second_ctrl_c_stops_it_at_once
     tiny_store: Path, tmp_path: Path
 ) -> None:
     results, log = tmp_path / "results", tmp_path / "log"
-    script = small.own_script(tmp_path, "hanging", {"box": {}})
+    script = small.own_script(tmp_path, "hanging", {"box": {"loss.smoothing": 0.3}})  # no other sweep's trial
     line = small.command(script, tiny_store, results)
     with small.started(line, log, MUCON_FAILPOINT="training.step:8:hang") as driver:
         small.wait_until(lambda: begun(results, 1))
