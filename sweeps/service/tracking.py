@@ -192,9 +192,14 @@ class Tracker:
         self._seen[folder.identity] = (signature, record.state if record else None)
 
     def _send(self, run: Run, record: TrialRecord, folder: TrialFolder) -> None:
-        """Parameters, values and tags, then the data set, then the artifacts, and the end last: it stands for all."""
+        """Parameters, values and tags, then the data set, then the artifacts, and the end last: it stands for all.
+
+        A run that is finished is left as it is while the same trial is being trained in another results folder.
+        """
         from mlflow.entities import Metric, Param, RunTag
 
+        if run.status == STATUS[State.FINISHED] and record.state is not State.FINISHED:
+            return
         change = changes(run, record, self._tags(run, record))
         for points, params, tags in calls(change):
             self._client.log_batch(

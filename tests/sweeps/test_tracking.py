@@ -211,6 +211,20 @@ def test_another_sweep_marks_the_trials_that_it_uses(tmp_path: Path, mlflow_uri:
     assert len(runs(mlflow_uri)) == 6
 
 
+def test_a_finished_run_stays_finished_while_the_trial_runs_in_another_results_folder(
+    tmp_path: Path, mlflow_uri: str
+) -> None:
+    done = write_trial(tmp_path / "here")
+    begun = write_trial(tmp_path / "there", status="running", epochs=1)
+    assert begun.name == done.name
+    for folder in (done, begun):
+        with tracker(mlflow_uri) as shipper:
+            shipper.ship([folder])
+    run = run_of(mlflow_uri, done)
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics["full.mof"] == pytest.approx(0.71)
+
+
 def test_two_runs_of_one_trial_become_one(tmp_path: Path, mlflow_uri: str) -> None:
     folder = write_trial(tmp_path)
     with tracker(mlflow_uri) as shipping:
