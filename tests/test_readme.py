@@ -13,19 +13,20 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+OWN_DATA = README.partition("\n## Your own data\n")[2].partition("\n## ")[0]
 ACTIONS = ("SEATED", "STANDING_UP", "WALKING")
 
 
-def code_blocks(language: str) -> list[str]:
+def code_blocks(language: str, text: str = OWN_DATA) -> list[str]:
     """The fenced blocks of a language, "" for those without one."""
-    pieces = re.split(r"^```(.*)$", README, flags=re.MULTILINE)
+    pieces = re.split(r"^```(.*)$", text, flags=re.MULTILINE)
     return [
         body.lstrip("\n") for fence, body in zip(pieces[1::4], pieces[2::4], strict=True) if fence.strip() == language
     ]
 
 
-def commands(first_word: str) -> list[list[str]]:
-    lines = "\n".join(code_blocks("")).splitlines()
+def commands(first_word: str, text: str = OWN_DATA) -> list[list[str]]:
+    lines = "\n".join(code_blocks("", text)).splitlines()
     return [shlex.split(line, comments=True) for line in lines if line.startswith(first_word + " ")]
 
 
@@ -85,5 +86,7 @@ def test_the_library_example_prints_an_accuracy(place: Path) -> None:
 
 def test_the_two_commands_are_targets_of_the_makefile() -> None:
     makefile = (ROOT / "Makefile").read_text()
-    for words in commands("make"):
+    found = commands("make", README)
+    assert len(found) == 2
+    for words in found:
         assert f"\n{words[1]}:" in makefile
