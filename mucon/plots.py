@@ -47,21 +47,19 @@ def segmentation_figure(
     figure = Figure(figsize=(9, 0.34 * sum(heights) + 0.55 * len(rows) + 0.9), layout="constrained")
     axes = figure.subplots(len(rows), 1, squeeze=False, height_ratios=heights)[:, 0]
     used: set[int] = set()
+    rate = fps or 1.0
     for axis, (recording, bars) in zip(axes, rows.items(), strict=True):
         for place, (_, segmentation) in enumerate(bars):
             for action, start, stop in segmentation.spans():
                 used.add(action)
-                axis.barh(
-                    place, stop - start, left=start, height=0.82, color=colours[action], edgecolor="white", lw=0.6
-                )
+                span = {"width": (stop - start) / rate, "left": start / rate}
+                axis.barh(place, height=0.82, color=colours[action], edgecolor="white", lw=0.6, **span)
         axis.set_yticks(range(len(bars)), [name for name, _ in bars])
         axis.set_title(recording, loc="left", fontsize=9)
         axis.invert_yaxis()
         axis.margins(x=0)
         axis.spines[:].set_visible(False)
         axis.tick_params(length=0, labelsize=8)
-        if fps:
-            axis.xaxis.set_major_formatter(lambda frame, _: f"{frame / fps:g}")
     axes[-1].set_xlabel("seconds" if fps else "frames", fontsize=8)
     handles = [Patch(color=colours[action], label=vocabulary.actions[action]) for action in sorted(used)]
     figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5), fontsize=8, frameon=False)
