@@ -30,11 +30,10 @@ def commands(first_word: str, text: str = OWN_DATA) -> list[list[str]]:
     return [shlex.split(line, comments=True) for line in lines if line.startswith(first_word + " ")]
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
     """A folder with DATA/tug in the field's layout: five short recordings."""
-    folder = tmp_path_factory.mktemp("readme")
-    data = folder / "DATA" / "tug"
+    data = tmp_path / "DATA" / "tug"
     for name in ("features", "groundTruth", "splits"):
         (data / name).mkdir(parents=True)
     random = np.random.default_rng(3)
@@ -48,14 +47,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (data / "mapping.txt").write_text("".join(f"{i} {name}\n" for i, name in enumerate(ACTIONS)))
     (data / "splits" / "train.split1.bundle").write_text("".join(f"{id}.txt\n" for id in ids[:3]))
     (data / "splits" / "test.split1.bundle").write_text("".join(f"{id}.txt\n" for id in ids[3:]))
-    return folder
+    return tmp_path
 
 
 def run(words: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
 
 
-def test_the_commands_on_ones_own_data_run_one_after_the_other(place: Path) -> None:
+def test_commands_first_sweep_and_library_example_run_one_after_the_other(place: Path) -> None:
     found = commands("mucon")
     assert [words[1] for words in found] == ["store", "store", "train", "evaluate", "predict"]
     outputs = []
@@ -68,16 +67,11 @@ def test_the_commands_on_ones_own_data_run_one_after_the_other(place: Path) -> N
     assert (place / "bars.png").stat().st_size > 10_000
     assert "SEATED" in outputs[4]
 
-
-def test_the_first_sweep_shows_its_cells(place: Path) -> None:
     (words,) = commands("python")
-    script = str(ROOT / words[1])
-    done = run([sys.executable, script, *words[2:], "--dry-run"], place)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("missing") == 18
+    sweep = run([sys.executable, str(ROOT / words[1]), *words[2:], "--dry-run"], place)
+    assert sweep.returncode == 0, sweep.stderr
+    assert sweep.stdout.count("missing") == 18
 
-
-def test_the_library_example_prints_an_accuracy(place: Path) -> None:
     (example,) = code_blocks("python")
     shown = run([sys.executable, "-c", example], place)
     assert shown.returncode == 0, shown.stderr
