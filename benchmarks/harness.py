@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import gc
 import json
-import platform
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 
-
-def cpu_name() -> str:
-    """The processor's name as the operating system tells it."""
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
+from mucon.machine import cpu_name
 
 
 def seconds(call: Callable[[], object]) -> float:

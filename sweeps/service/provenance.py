@@ -13,6 +13,8 @@ from typing import Any
 import torch
 
 import mucon
+from mucon.device import choose_device
+from mucon.machine import cpu_name
 
 PACKAGES = ("mucon", "torch", "numpy", "numba", "scipy", "safetensors", "pyarrow", "ray", "mlflow")
 
@@ -41,19 +43,7 @@ def environment(device: str, threads: int) -> dict[str, Any]:
 
 def resolve_device(device: str) -> str:
     """`auto` as `cuda` where torch sees a graphics processor, else as `cpu`; anything else as it is."""
-    if device != "auto":
-        return device
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def cpu_name() -> str:
-    """The processor's name as the operating system tells it."""
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
+    return str(choose_device(device)) if device == "auto" else device
 
 
 def _version(package: str) -> str | None:
