@@ -50,7 +50,7 @@ def best_lengths(
     >>> lengths.tolist()
     [2, 1]
     """
-    evidence = _as_evidence(frame_log_probs)
+    evidence = as_evidence(frame_log_probs)
     actions = np.array(transcript, dtype=np.int64).reshape(-1)
     cap = _checked_cap(evidence.shape, actions, prior.longest, max_length)
     terms = prior.terms(actions, cap)
@@ -81,18 +81,23 @@ def _align(
         FLOOR,
     )
     if bad_frame >= 0:
-        raise InputError(_unusable(evidence, actions, bad_frame))
+        raise InputError(unusable(evidence, actions, bad_frame))
     return lengths, score
 
 
-def _as_evidence(frame_log_probs: ArrayLike) -> NDArray[np.floating]:
+def as_evidence(frame_log_probs: ArrayLike) -> NDArray[np.floating]:
+    """`[T N]` float32 or float64, contiguous and read only, so that one compiled version serves all.
+
+    Raises:
+        InputError: not two dimensions.
+    """
     values = np.asarray(frame_log_probs)
     if values.ndim != 2:
         raise InputError(f"frame log probabilities are [T N], these are {list(values.shape)}: reshape them")
     if values.dtype not in (np.float32, np.float64):
         values = values.astype(np.float64)
     view = np.ascontiguousarray(values).view()
-    view.flags.writeable = False  # one compiled version, whether the caller's array may be written or not
+    view.flags.writeable = False
     return view
 
 
@@ -125,7 +130,8 @@ def _checked_cap(
     return cap
 
 
-def _unusable(evidence: NDArray[np.floating], actions: NDArray[np.int64], frame: int) -> str:
+def unusable(evidence: NDArray[np.floating], actions: NDArray[np.int64], frame: int) -> str:
+    """What to say of a frame in which the log probability of one of the actions is NaN or +inf."""
     action = next(int(n) for n in actions if not evidence[frame, n] < np.inf)
     return (
         f"log probabilities are numbers or -inf, frame {frame} has {evidence[frame, action]} for action {action}: "

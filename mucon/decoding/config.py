@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,17 +14,48 @@ class DecodingConfig:
     """How the `full` prediction finds the lengths of the segments.
 
     Attributes:
-        length_prior: Poisson about each segment's predicted length (paper), about the mean of the predicted lengths
-            of its action in that video (published program), or none.
-        max_length: longest segment in frames, or None. Deviation: the published program stops at 2,000 frames.
+        method: `exact`, or `published`: the published program's decoder with its faults, to check its numbers. That
+            one has Poisson priors about the mean predicted length of each action, whatever `length_prior` says.
+        step: frames that `published` decides together; `exact` decides every frame.
+        length_prior: Poisson about each segment's predicted length (`segment`, paper), about the mean of the
+            predicted lengths of its action in that video (`class`, published program), or `none`; or another
+            distribution about each segment's predicted length: `gaussian`, `log_normal`, `negative_binomial`.
+        length_spread: standard deviation / mean of those three; see `mucon.decoding.spread_priors`.
+        max_length: longest segment in frames, or None. Deviation: the published program stops at 2,000 frames, and
+            so does `published` where this is None.
+        beam: how many transcripts of the segment branch are aligned; the highest joint score wins. 1 is the greedy
+            one (paper).
+        prefix_beam: how many prefixes of each length are followed in alignment against all training transcripts,
+            which is exact with None.
 
     Raises:
         InputError: a value outside its range.
     """
 
-    length_prior: Literal["segment", "class", "none"] = "segment"
+    method: Literal["exact", "published"] = "exact"
+    step: int = 30
+    length_prior: Literal["segment", "class", "none", "gaussian", "log_normal", "negative_binomial"] = "segment"
+    length_spread: float = 0.5
     max_length: int | None = None
+    beam: int = 1
+    prefix_beam: int | None = None
 
     def __post_init__(self) -> None:
+        problems = []
+        if self.step < 1:
+            problems.append(f"decoding.step is at least 1 frame, not {self.step}: use 1 to decide every frame")
+        if not 0 < self.length_spread < math.inf:
+            problems.append(
+                f"decoding.length_spread is finite and above 0, not {self.length_spread}: use 0.5 for lengths that "
+                "vary by half their mean"
+            )
         if self.max_length is not None and self.max_length < 1:
-            raise InputError(f"decoding.max_length is at least 1 frame, not {self.max_length}: use none for no limit")
+            problems.append(f"decoding.max_length is at least 1 frame, not {self.max_length}: use none for no limit")
+        if self.beam < 1:
+            problems.append(f"decoding.beam is at least 1 transcript, not {self.beam}: use 1 for the greedy one")
+        if self.prefix_beam is not None and self.prefix_beam < 1:
+            problems.append(
+                f"decoding.prefix_beam is at least 1 prefix, not {self.prefix_beam}: use none for exact search"
+            )
+        if problems:
+            raise InputError(problems)

@@ -130,3 +130,227 @@ def align(
             evidence += max(float(frame_log_probs[t, transcript[m]]), floor)
         stop = start
     return lengths, evidence, -1
+
+
+@compiled
+def cumulate(
+    frame_log_probs: NDArray[np.floating], used: NDArray[np.bool_], slopes: Floats, floor: float
+) -> tuple[Floats, Floats, int]:
+    """Evidence and slope of each action in frames 0..t-1, the most evidence of frames t..T-1, the bad frame or -1.
+
+    Args:
+        frame_log_probs: `[T N]`; below `floor` counts as `floor`.
+        used: `[N]`, the actions that are read; the rows of the others stay 0.
+        slopes: `[N]`, what each frame more adds to the log prior of a segment of the action.
+        floor: see above.
+
+    Returns:
+        `[N T+1]`; `[T+1]`, the best action of every frame, without slopes; the first frame that cannot be used.
+    """
+    T, N = frame_log_probs.shape
+    gained = np.zeros((N, T + 1))
+    most = np.zeros(T + 1)
+    actions = np.flatnonzero(used)
+    for t in range(T):
+        top = floor
+        for action in actions:
+            value = float(frame_log_probs[t, action])
+            if not value < np.inf:
+                return gained, most, t
+            value = max(value, floor)
+            top = max(top, value)
+            gained[action, t + 1] = gained[action, t] + value + slopes[action]
+        most[t] = top
+    for t in range(T - 1, -1, -1):
+        most[t] += most[t + 1]
+    return gained, most, -1
+
+
+@compiled
+def depths_below(
+    depths: Ints, stops: Ints, complete: NDArray[np.bool_], actions: Ints, peaks: Floats
+) -> tuple[Ints, Ints, Floats]:
+    """For each node of a prefix tree: fewest and most segments still to come, and the most that their priors give.
+
+    Args:
+        depths: `[K]`, nodes in the order depth first; 1 for a first action.
+        stops: `[K]`, the node after the subtree of each.
+        complete: `[K]`, a transcript that can be used ends here.
+        actions: `[K]`.
+        peaks: `[N]`, the highest log prior of a segment of each action.
+
+    Returns:
+        `[K]` fewest and `[K]` most, -1 where no transcript ends in the subtree, and `[K]`, -inf there.
+    """
+    n_nodes = len(depths)
+    fewest, most = np.full(n_nodes, -1, np.int64), np.full(n_nodes, -1, np.int64)
+    reach = np.full(n_nodes, -np.inf)
+    for node in range(n_nodes - 1, -1, -1):
+        if complete[node]:
+            fewest[node] = most[node] = 0
+            reach[node] = 0.0
+        child = node + 1
+        while child < stops[node]:
+            if most[child] >= 0:
+                most[node] = max(most[node], most[child] + 1)
+                fewest[node] = fewest[child] + 1 if fewest[node] < 0 else min(fewest[node], fewest[child] + 1)
+                reach[node] = max(reach[node], reach[child] + peaks[actions[child]])
+            child = stops[child]
+    return fewest, most, reach
+
+
+@compiled
+def extend(
+    total: Floats, low: int, high: int, gained: Floats, constant: float, reversed_shape: Floats,
+    first: int, last: int, cap: int, weights: Floats, starts: NDArray[np.int32], extended: Floats,
+) -> None:  # fmt: skip
+    """Fills `extended[t]`, t in first..last, with the best score of a prefix and one segment more that end before t.
+
+    Args:
+        total: `[T+1]`, the prefix's best scores, known at low..high.
+        low: see above.
+        high: see above.
+        gained: `[T+1]` of the segment's action, as `cumulate` makes it.
+        constant: of the segment's log prior.
+        reversed_shape: as in `align`, of one row, concave.
+        first: the first end that is filled.
+        last: the last one.
+        cap: the longest segment.
+        weights: `[T+1]`, scratch.
+        starts: `[T+1]`, scratch.
+        extended: `[T+1]`.
+    """
+    for t in range(low, high + 1):
+        weights[t] = total[t] - gained[t]
+    best_starts_monotone(weights, reversed_shape, first, last, low, high, cap, extended, starts)
+    for t in range(first, last + 1):
+        extended[t] += gained[t] + constant
+
+
+@compiled
+def highest(total: Floats, still: Floats, low: int, high: int) -> float:
+    """Max over t in low..high of `total[t] + still[t]`."""
+    top = -np.inf
+    for t in range(low, high + 1):
+        top = max(top, total[t] + still[t])
+    return top
+
+
+@compiled
+def walk(
+    depths: Ints, stops: Ints, complete: NDArray[np.bool_], actions: Ints, gained: Floats, still: Floats,
+    constants: Floats, peaks: Floats, reversed_shape: Floats, cap: int, known: float,
+) -> tuple[Floats, int]:  # fmt: skip
+    """Best score of each transcript of a prefix tree, depth first, and how many rows that took.
+
+    A row, the best scores of one prefix at every end, is computed once for all transcripts that begin with it. A
+    subtree is left out where no transcript of it can come near the best known score: what its prefix has, the most
+    that the frames still to come can give, and the peaks of the priors still to come are together less.
+
+    Args:
+        depths: as in `depths_below`.
+        stops: likewise.
+        complete: likewise; at least one.
+        actions: likewise.
+        gained: `[N T+1]` of `cumulate`.
+        still: `[T+1]` of `cumulate`.
+        constants: `[N]`, of the log priors.
+        peaks: `[N]`, the highest log priors.
+        reversed_shape: as in `extend`.
+        cap: the longest segment.
+        known: a score that a transcript has, -inf if none is known.
+
+    Returns:
+        `[K]`, -inf where no transcript ends or where it cannot be the best; rows.
+    """
+    n_nodes, T = len(depths), len(still) - 1
+    fewest, most, reach = depths_below(depths, stops, complete, actions, peaks)
+    n_levels = depths.max() + 1
+    total = np.empty((n_levels, T + 1))
+    total[0, 0] = 0.0
+    lows, highs = np.zeros(n_levels, np.int64), np.zeros(n_levels, np.int64)
+    tops = np.full(n_levels, still[0])
+    weights, starts = np.empty(T + 1), np.empty(T + 1, np.int32)
+    scores = np.full(n_nodes, -np.inf)
+    n_rows = 0
+    node = 0
+    while node < n_nodes:
+        level, action = depths[node], actions[node]
+        bound = tops[level - 1] + peaks[action] + reach[node]
+        if most[node] < 0 or bound < known - 1e-9 * (1.0 + abs(known)):
+            node = stops[node]
+            continue
+        first, last = max(level, T - most[node] * cap), min(T - fewest[node], level * cap)
+        extend(
+            total[level - 1], lows[level - 1], highs[level - 1], gained[action], constants[action], reversed_shape,
+            first, last, cap, weights, starts, total[level],
+        )  # fmt: skip
+        n_rows += 1
+        lows[level], highs[level] = first, last
+        if complete[node]:
+            scores[node] = total[level, T]
+            known = max(known, scores[node])
+        if most[node] > 0:
+            tops[level] = highest(total[level], still, first, last)
+        node += 1
+    return scores, n_rows
+
+
+@compiled
+def place_of(bounds: Floats, n_kept: int, bound: float) -> int:
+    """Where a bound belongs among the highest: a free place, that of the least which it exceeds, or -1."""
+    if n_kept < len(bounds):
+        return n_kept
+    place = int(np.argmin(bounds))
+    return place if bound > bounds[place] else -1
+
+
+@compiled
+def walk_beam(
+    depths: Ints, stops: Ints, complete: NDArray[np.bool_], actions: Ints, gained: Floats, still: Floats,
+    constants: Floats, peaks: Floats, reversed_shape: Floats, cap: int, beam: int,
+) -> tuple[Floats, int]:  # fmt: skip
+    """As `walk`, but level by level, and of the prefixes of each length only `beam` are followed: not exact.
+
+    Followed are those whose bound (see `walk`) is highest. Every transcript that ends one segment after a followed
+    prefix gets its score.
+    """
+    n_nodes, T = len(depths), len(still) - 1
+    fewest, most, reach = depths_below(depths, stops, complete, actions, peaks)
+    width = min(beam, n_nodes)
+    total, extended = np.zeros((width, T + 1)), np.empty((width, T + 1))
+    row, weights, starts = np.empty(T + 1), np.empty(T + 1), np.empty(T + 1, np.int32)
+    nodes, kept, bounds = np.full(width, -1, np.int64), np.empty(width, np.int64), np.empty(width)
+    scores = np.full(n_nodes, -np.inf)
+    n_followed, n_rows, level = 1, 0, 0
+    while n_followed:
+        n_kept = 0
+        for i in range(n_followed):
+            node = nodes[i]
+            low = max(level, T - most[node] * cap) if level else 0
+            high = min(T - fewest[node], level * cap) if level else 0
+            child, stop = node + 1, stops[node] if level else n_nodes
+            while child < stop:
+                node, child = child, stops[child]
+                if most[node] < 0:
+                    continue
+                action = actions[node]
+                first, last = max(level + 1, T - most[node] * cap), min(T - fewest[node], (level + 1) * cap)
+                extend(
+                    total[i], low, high, gained[action], constants[action], reversed_shape, first, last, cap,
+                    weights, starts, row,
+                )  # fmt: skip
+                n_rows += 1
+                if complete[node]:
+                    scores[node] = row[T]
+                bound = highest(row, still, first, last) + reach[node]
+                place = place_of(bounds, n_kept, bound) if most[node] else -1
+                if place >= 0:
+                    n_kept = max(n_kept, place + 1)
+                    bounds[place], kept[place] = bound, node
+                    extended[place] = row
+        total, extended = extended, total
+        nodes, kept = kept, nodes
+        n_followed = n_kept
+        level += 1
+    return scores, n_rows

@@ -67,8 +67,24 @@ class LengthPrior(Protocol):
         """
 
 
+class _Endless:
+    """What is true of a prior under which every length is possible, whose log is concave."""
+
+    __slots__ = ()
+
+    @property
+    def is_log_concave(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def longest(self) -> int | None:
+        """None: every length is possible."""
+        return None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Poisson:
+class Poisson(_Endless):
     """A Poisson distribution per segment: segment m of the transcript lasts `means[m]` frames on average.
 
     Log probabilities are those of the normalised distribution over 0, 1, 2, ...: `l log(mean) - mean - log(l!)`.
@@ -83,17 +99,7 @@ class Poisson:
     means: ArrayLike
 
     def __post_init__(self) -> None:
-        _checked_means(self.means, "segment")
-
-    @property
-    def is_log_concave(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def longest(self) -> int | None:
-        """None: every length has a probability."""
-        return None
+        checked_means(self.means, "segment")
 
     def terms(self, transcript: Ints, max_length: int) -> LengthTerms:
         """Log priors, see `LengthPrior.terms`.
@@ -101,7 +107,7 @@ class Poisson:
         Raises:
             InputError: the transcript has not one segment for each mean.
         """
-        means = _checked_means(self.means, "segment")
+        means = checked_means(self.means, "segment")
         if len(means) != len(transcript):
             raise InputError(
                 f"a prior per segment has a mean for each, {len(means)} means for {len(transcript)} segments: "
@@ -111,7 +117,7 @@ class Poisson:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PoissonPerClass:
+class PoissonPerClass(_Endless):
     """A Poisson distribution per action: every segment of action n lasts `means[n]` frames on average.
 
     Normalised as `Poisson`.
@@ -123,17 +129,7 @@ class PoissonPerClass:
     means: ArrayLike
 
     def __post_init__(self) -> None:
-        _checked_means(self.means, "action")
-
-    @property
-    def is_log_concave(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def longest(self) -> int | None:
-        """None: every length has a probability."""
-        return None
+        checked_means(self.means, "action")
 
     def terms(self, transcript: Ints, max_length: int) -> LengthTerms:
         """Log priors, see `LengthPrior.terms`.
@@ -141,7 +137,7 @@ class PoissonPerClass:
         Raises:
             InputError: the transcript has an action without a mean.
         """
-        means = _checked_means(self.means, "action")
+        means = checked_means(self.means, "action")
         if len(transcript) and transcript.max() >= len(means):
             raise InputError(
                 f"a prior per class has a mean for each action, action {transcript.max()} is not among "
@@ -151,18 +147,8 @@ class PoissonPerClass:
 
 
 @dataclass(frozen=True, slots=True)
-class Flat:
+class Flat(_Endless):
     """Every length is as likely as any other: log prior 0, which is no distribution. Only the evidence decides."""
-
-    @property
-    def is_log_concave(self) -> bool:
-        """True: a constant is concave."""
-        return True
-
-    @property
-    def longest(self) -> int | None:
-        """None: every length counts."""
-        return None
 
     def terms(self, transcript: Ints, max_length: int) -> LengthTerms:
         """Log priors, see `LengthPrior.terms`."""
@@ -222,7 +208,12 @@ class Tabled:
         return LengthTerms(np.zeros(M), np.zeros(M), table, np.arange(M))
 
 
-def _checked_means(means: ArrayLike, of: str) -> Floats:
+def checked_means(means: ArrayLike, of: str) -> Floats:
+    """`[M]` or `[N]`, at least `LEAST_MEAN`.
+
+    Raises:
+        InputError: means that are no lengths, all of them told.
+    """
     values = np.asarray(means, dtype=np.float64).reshape(-1)
     wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
     if len(wrong):

@@ -1,0 +1,131 @@
+"""The decoder of the published program, faults included: only to check numbers that were made with it.
+
+The same maximum as `best_lengths` finds, of another score on a coarser grid; so it is computed by the same kernel.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mucon.decoding.alignment import FLOOR, as_evidence, unusable
+from mucon.decoding.length_priors import LEAST_MEAN, checked_means, log_factorials
+from mucon.errors import InputError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def published_lengths(
+    frame_log_probs: ArrayLike,
+    transcript: ArrayLike,
+    class_means: ArrayLike,
+    *,
+    step: int = 30,
+    max_length: int = 2000,
+) -> tuple[Ints, Ints, float]:
+    """The published program's labels, lengths and score.
+
+    Its faults are kept, and belong to this function alone:
+
+    - Segments are whole steps, and the steps end where T mod `step` frames are left over, which no score sees.
+    - The step in which a segment begins counts as evidence for the segment *before* it, so that borders come one
+      step early and `score` is that of no path.
+    - The left-over frames get the last segment's action, but at the *start* of `labels`; in `lengths` they are at
+      the end, where they belong.
+    - The log prior of a length is divided by a peak value that is one only for means that round down:
+      `n log n - n - log(floor(mean)!)` with n the rounded mean. A constant per segment, it moves only the score.
+    - A segment lasts at most `max_length` frames, the left-over ones not counted (1,980 in steps of 30).
+
+    Deviation: evidence below `FLOOR` counts as that, and a mean is at least `LEAST_MEAN`; the program computes NaN.
+
+    Args:
+        frame_log_probs: `[T N]`, log probabilities.
+        transcript: `[M]`, action ids, M <= T // step.
+        class_means: `[N]` frames, the mean predicted length of each action.
+        step: frames that are decided together.
+        max_length: the longest segment in frames.
+
+    Returns:
+        `[T]` labels, `[M]` lengths that sum to T, and the score.
+
+    Raises:
+        InputError: a step below 1, an empty transcript, an id outside 0..N-1, more segments than whole steps, segments
+            too short to fill the recording, not N means, or a log probability that is NaN or +inf.
+
+    >>> labels, lengths, _ = published_lengths(np.log([[0.9, 0.1]] * 2 + [[0.1, 0.9]] * 3), [0, 1], [2.0, 3.0], step=1)
+    >>> lengths.tolist(), labels.tolist()
+    ([1, 4], [0, 1, 1, 1, 1])
+    """
+    from mucon.decoding.kernels import align
+
+    evidence = as_evidence(frame_log_probs)
+    T = len(evidence)
+    actions = np.array(transcript, dtype=np.int64).reshape(-1)
+    means = checked_means(class_means, "action")
+    longest = _checked_longest(evidence.shape, actions, len(means), step, max_length)
+    n_steps = T // step
+    constants, slopes, shape = _prior(means[actions], step, longest)
+    first, later = _steps(evidence, actions, step)
+    steps, _, _ = align(
+        later, np.arange(len(actions)), slopes, shape[None, ::-1].copy(), np.zeros(len(actions), np.int64), longest,
+        True, -np.inf,
+    )  # fmt: skip
+    stops = np.cumsum(steps)
+    frames = sum(float(later[stop - n : stop, m].sum()) for m, (n, stop) in enumerate(zip(steps, stops, strict=True)))
+    score = first + frames + float((constants + slopes * steps + shape[steps]).sum())
+    left_over = T - n_steps * step
+    lengths = steps * step
+    labels = np.concatenate((np.full(left_over, actions[-1]), np.repeat(actions, lengths)))
+    lengths[-1] += left_over
+    return labels, lengths, score
+
+
+def _steps(evidence: NDArray[np.floating], actions: Ints, step: int) -> tuple[float, Floats]:
+    """Evidence of the very first step, and `[T // step, M]` that of the step *after* each, 0 after the last one."""
+    whole = len(evidence) // step * step
+    values = evidence[:whole, actions].astype(np.float64)
+    unusable_frames = np.flatnonzero(~(values < np.inf).all(axis=1))
+    if len(unusable_frames):
+        raise InputError(unusable(evidence, actions, int(unusable_frames[0])))
+    per_step = np.maximum(values, FLOOR).reshape(-1, step, len(actions)).sum(axis=1)
+    return float(per_step[0, 0]), np.concatenate((per_step[1:], np.zeros((1, len(actions)))))
+
+
+def _prior(means: Floats, step: int, longest: int) -> tuple[Floats, Floats, Floats]:
+    """Constants and slopes of the segments and the shape of their log priors, in steps."""
+    from scipy.special import gammaln
+
+    rounded = np.rint(means)
+    peaks = rounded * np.log(np.maximum(rounded, LEAST_MEAN)) - rounded
+    peaks -= gammaln(np.floor(means) + 1.0)
+    return -means - peaks, step * np.log(means), -log_factorials(longest * step)[::step]
+
+
+def _checked_longest(shape: tuple[int, ...], actions: Ints, n_means: int, step: int, max_length: int) -> int:
+    """The longest segment in steps."""
+    T, N = shape
+    if step < 1:
+        raise InputError(f"a step has at least 1 frame, it is {step}: raise it")
+    if not len(actions):
+        raise InputError(f"a transcript has at least one action, this one for {T} frames has none: give one")
+    if actions.min() < 0 or actions.max() >= N:
+        raise InputError(f"an action is one of 0..{N - 1}, the transcript has {actions.tolist()}: correct it")
+    if n_means != N:
+        raise InputError(f"each action has a mean length, {n_means} means for {N} actions: give N means")
+    M, n_steps, longest = len(actions), T // step, min(max_length, T) // step
+    if M > T:
+        raise InputError(
+            f"each segment has at least one frame, {M} segments do not fit {T} frames: give a shorter transcript"
+        )
+    if n_steps < M:
+        raise InputError(
+            f"each segment has at least one step of {step} frames, {M} segments do not fit the {n_steps} whole steps "
+            f"of {T} frames: take a step of at most {T // M} frames"
+        )
+    if M * longest < n_steps:
+        raise InputError(
+            f"segments of at most {longest * step} frames fill the recording, {M} of them cannot fill {T} frames: "
+            "raise max_length, or decode exactly"
+        )
+    return longest
