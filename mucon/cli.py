@@ -9,10 +9,13 @@ import sys
 import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, Diverged, InputError, Interrupted
 from storage import StoreError
+
+if TYPE_CHECKING:
+    from mucon.vocabulary import Vocabulary
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,31 +62,49 @@ def build_parser() -> argparse.ArgumentParser:
     train.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:0 (default auto)")
     train.set_defaults(run=_train)
 
-    evaluate = commands.add_parser("evaluate", help="score a run on a store", description=_evaluate.__doc__)
-    evaluate.add_argument("run_folder", type=Path, metavar="RUN", help="folder that `mucon train` wrote")
-    _add_data(evaluate)
-    evaluate.add_argument("--part", default="test", help="part of the split (default test)")
-    evaluate.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:0 (default auto)")
-    evaluate.add_argument("--json", action="store_true", help="one line of JSON, fractions 0..1")
-    evaluate.add_argument("--figure", type=Path, metavar="FILE", help="draw truth and predictions (.png, .svg, .pdf)")
-    evaluate.add_argument(
-        "--recordings", nargs="+", metavar="ID", help="recordings of the figure (default: the first 3)"
-    )
-    evaluate.set_defaults(run=_evaluate)
-
-    predict = commands.add_parser("predict", help="segment new recordings", description=_predict.__doc__)
-    predict.add_argument("run_folder", type=Path, metavar="RUN", help="folder that `mucon train` wrote")
-    predict.add_argument("features", type=Path, nargs="+", metavar="FEATURES.npy", help="[T, D] arrays")
-    predict.add_argument("--prediction", default="full", help="frames, segments or full (default full)")
-    predict.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:0 (default auto)")
-    predict.add_argument("--json", action="store_true", help="one line of JSON per recording")
-    predict.set_defaults(run=_predict)
+    _add_evaluate(commands)
+    _add_predict(commands)
 
     recipes = commands.add_parser("recipes", help="list recipes and all settings", description=_recipes.__doc__)
     recipes.set_defaults(run=_recipes)
 
     add_store_commands(commands)
     return parser
+
+
+def _add_evaluate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from mucon.inference import TASKS
+
+    evaluate = commands.add_parser("evaluate", help="score a run on a store", description=_evaluate.__doc__)
+    evaluate.add_argument("run_folder", type=Path, metavar="RUN", help="folder that `mucon train` wrote")
+    _add_data(evaluate)
+    evaluate.add_argument("--part", default="test", help="part of the split (default test)")
+    evaluate.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:0 (default auto)")
+    evaluate.add_argument(
+        "--task", choices=TASKS, default="segmentation", help="alignment: the true transcripts are given"
+    )
+    evaluate.add_argument("--json", action="store_true", help="one line of JSON, fractions 0..1, boundaries in frames")
+    evaluate.add_argument(
+        "--details", action="store_true", help="recall, precision and confusion of each action, boundary errors"
+    )
+    evaluate.add_argument("--figure", type=Path, metavar="FILE", help="draw truth and predictions (.png, .svg, .pdf)")
+    evaluate.add_argument(
+        "--recordings", nargs="+", metavar="ID", help="recordings of the figure (default: the first 3)"
+    )
+    evaluate.set_defaults(run=_evaluate)
+
+
+def _add_predict(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    predict = commands.add_parser("predict", help="segment new recordings", description=_predict.__doc__)
+    predict.add_argument("run_folder", type=Path, metavar="RUN", help="folder that `mucon train` wrote")
+    predict.add_argument("features", type=Path, nargs="+", metavar="FEATURES.npy", help="[T, D] arrays")
+    predict.add_argument("--prediction", default="full", help="frames, segments or full (default full)")
+    predict.add_argument(
+        "--transcript", metavar="A,B,C", help="known actions in their order: finds where each of them lies"
+    )
+    predict.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:0 (default auto)")
+    predict.add_argument("--json", action="store_true", help="one line of JSON per recording")
+    predict.set_defaults(run=_predict)
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
@@ -161,37 +182,54 @@ def _evaluate(args: argparse.Namespace) -> int:
     from mucon import checkpoint
     from mucon.evaluation import evaluate
     from mucon.plots import draw_evaluation
-    from mucon.reporting import print_scores
+    from mucon.reporting import print_details, print_scores
     from mucon.videos import check_same_data, videos_of, vocabulary_of
     from storage import open_store
 
     trained = checkpoint.load(args.run_folder / "checkpoint")
     store = open_store(args.store)
+    fps = store.manifest.fps
     check_same_data(trained.vocabulary, trained.model.size.dim, vocabulary_of(store), store.manifest.dim)
     videos = videos_of(store, args.split, args.part)
-    found = evaluate(trained, videos, device=args.device)
+    found = evaluate(trained, videos, device=args.device, task=args.task, fps=fps)
     if args.figure is not None:
-        draw_evaluation(found, videos, args.recordings, trained.vocabulary, args.figure, fps=store.manifest.fps)
+        draw_evaluation(found, videos, args.recordings, trained.vocabulary, args.figure, fps=fps)
     if args.json:
-        print(json.dumps({**found.scores, "weights_sha256": checkpoint.weights_sha256(trained.model)}))
-    else:
-        print_scores(found)
+        more = ("task", "recall", "precision", "confusion", "true_frames") if args.details else ()
+        details = {name: getattr(found, name) for name in more}
+        print(json.dumps({**found.scores, **details, "weights_sha256": checkpoint.weights_sha256(trained.model)}))
+        return EXIT_OK
+    print_scores(found)
+    if args.details:
+        print_details(found)
     return EXIT_OK
 
 
 def _predict(args: argparse.Namespace) -> int:
-    """Segments recordings from their features alone: one line per segment with first frame, frames and action."""
+    """Segments recordings from their features: one line per segment with first frame, frames and action.
+
+    With --transcript the actions and their order are known, and only their places are sought (alignment).
+    """
     from mucon import checkpoint
     from mucon.device import choose_device
-    from mucon.inference import predict
+    from mucon.inference import align_transcript, predict, transcript_problems
     from mucon.npy import read_features
     from mucon.videos import Video
 
     device = choose_device(args.device)
     trained = checkpoint.load(args.run_folder / "checkpoint", device)
+    given = None if args.transcript is None else transcript_ids(args.transcript, trained.vocabulary)
     videos = [Video.from_arrays(path.stem, read_features(path)) for path in args.features]
+    if given is not None:
+        checked = (transcript_problems(given, v.n_frames, trained.vocabulary, repr(v.id)) for v in videos)
+        if problems := [problem for found in checked for problem in found]:
+            raise InputError(problems)
     for video in videos:
-        found = predict(trained, video.features(device), predictions=(args.prediction,))
+        features = video.features(device)
+        if given is None:
+            found = predict(trained, features, predictions=(args.prediction,))
+        else:
+            found = align_transcript(trained, features, given, predictions=(args.prediction,))
         spans = list(found.segmentations[args.prediction].spans())
         segments = [
             {"action": trained.vocabulary.actions[action], "start": start, "frames": stop - start}
@@ -204,6 +242,18 @@ def _predict(args: argparse.Namespace) -> int:
         for segment in segments:
             print(f"{segment['start']:>8} {segment['frames']:>7}  {segment['action']}")
     return EXIT_OK
+
+
+def transcript_ids(text: str, vocabulary: Vocabulary) -> tuple[int, ...]:
+    """The ids of action names that stand between commas.
+
+    Raises:
+        InputError: no name, or names that are no action; each is told with the nearest ones.
+    """
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise InputError(f"--transcript takes names of actions between commas, not {text!r}: write as pour,stir,pour")
+    return vocabulary.ids(names)
 
 
 def _recipes(args: argparse.Namespace) -> int:

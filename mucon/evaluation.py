@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 from mucon.checkpoint import Checkpoint
 from mucon.decoding.config import DecodingConfig
 from mucon.device import choose_device
 from mucon.errors import InputError
-from mucon.inference import PREDICTIONS, predict
-from mucon.metrics.scores import score
+from mucon.inference import PREDICTIONS, TASKS, Prediction, align_transcript, predict, transcript_problems
+from mucon.metrics.alignment import alignment_scores
+from mucon.metrics.boundaries import boundary_scores
+from mucon.metrics.confusion import confusion_matrix, frames_per_action, precision_per_action, recall_per_action
+from mucon.metrics.scores import Scores, score
 from mucon.segments import Segmentation
 from mucon.videos import Video
+from mucon.vocabulary import Vocabulary, nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +29,28 @@ class Evaluation:
     """Scores and predictions over a set of recordings.
 
     Attributes:
-        scores: prediction -> metric -> fraction 0..1; a metric that no recording defines has no entry.
+        task: `segmentation` (the model names the segments) or `alignment` (it was given the true transcripts).
+        scores: prediction -> metric -> fraction 0..1, frames or seconds for boundary errors; a metric that no
+            recording defines has no entry. `mucon.metrics` says what they are; those by index are of alignment only.
         undefined: prediction -> metric -> recordings that do not define it and are not counted.
+        recall: prediction -> action -> share of its frames that are found; None for an action without a true frame.
+        precision: prediction -> action -> share of the frames predicted as it that are right; None for an action
+            that is never predicted.
+        confusion: prediction -> `[N][N]` frames over all recordings, rows the true and columns the predicted actions
+            in the order of the vocabulary. Frames of a recording with an empty prediction are in no column.
+        true_frames: action -> its frames over all recordings.
         per_video: for each recording `id`, `n_frames`, whether its transcript was `cut` or `empty`, and per
             prediction the metrics (None where undefined).
         segmentations: prediction -> recording -> segmentation.
     """
 
+    task: str
     scores: dict[str, dict[str, float]]
     undefined: dict[str, dict[str, int]]
+    recall: dict[str, dict[str, float | None]]
+    precision: dict[str, dict[str, float | None]]
+    confusion: dict[str, list[list[int]]]
+    true_frames: dict[str, int]
     per_video: list[dict[str, Any]]
     segmentations: dict[str, dict[str, Segmentation]]
 
@@ -44,10 +65,15 @@ class Evaluation:
         return sum(bool(row["empty"]) for row in self.per_video)
 
     def to_dict(self) -> dict[str, Any]:
-        """Scores, undefined counts and the rows per recording, for JSON."""
+        """Everything but the segmentations, for JSON."""
         return {
+            "task": self.task,
             "scores": self.scores,
             "undefined": self.undefined,
+            "recall": self.recall,
+            "precision": self.precision,
+            "confusion": self.confusion,
+            "true_frames": self.true_frames,
             "cut": self.n_cut,
             "empty": self.n_empty,
             "per_video": self.per_video,
@@ -61,50 +87,111 @@ def evaluate(
     device: str = "cpu",
     predictions: Sequence[str] = PREDICTIONS,
     decoding: DecodingConfig | None = None,
+    task: str = "segmentation",
+    fps: float | None = None,
 ) -> Evaluation:
     """Predicts every recording and compares with its true segmentation.
 
     Args:
-        checkpoint: a trained model.
+        checkpoint: a trained model; it stays on its device and in its mode, a copy computes.
         videos: all with lengths.
         device: where the network computes.
         predictions: which of `frames`, `segments`, `full`.
         decoding: how `full` finds its lengths; the checkpoint's choice by default.
+        task: `segmentation`, or `alignment`, where the model is given the true transcripts.
+        fps: frames a second of the recordings, or None: then boundary errors are in frames only.
 
     Raises:
-        InputError: no recording, or some without true lengths (all are told).
+        InputError: an unknown task, no recording, some without true lengths, with actions that the model does not
+            know or, in alignment, with more segments than frames (all are told), or an fps that is not above 0.
     """
-    problems = [] if videos else ["evaluation needs at least one recording, the list is empty: choose another split"]
-    problems += [
-        f"evaluation compares with true lengths, {video.id!r} has only a transcript: leave it out or annotate it"
-        for video in videos
-        if video.lengths is None
-    ]
+    problems = _problems(videos, task, checkpoint.vocabulary)
     if problems:
         raise InputError(problems)
     chosen = choose_device(device)
-    checkpoint.model.to(chosen).eval()
-    found = [
-        predict(checkpoint, video.features(chosen), predictions=predictions, decoding=decoding) for video in videos
-    ]
+    used = dataclasses.replace(checkpoint, model=copy.deepcopy(checkpoint.model).to(chosen).eval())
+    found = [_predicted(used, video, chosen, predictions, decoding, task) for video in videos]
     truths = [Segmentation.of(video.transcript, video.lengths or ()) for video in videos]
-    rows: list[dict[str, Any]] = [
-        {
-            "id": video.id,
-            "n_frames": video.n_frames,
-            "cut": one.cut,
-            "empty": any(name != "frames" and not s.n_segments for name, s in one.segmentations.items()),
-        }
-        for video, one in zip(videos, found, strict=True)
-    ]
-    scores, undefined = {}, {}
-    for name in predictions:
-        result = score(truths, [one.segmentations[name] for one in found], checkpoint.vocabulary.background_ids)
-        scores[name], undefined[name] = result.values, result.undefined
-        for row, values in zip(rows, result.per_video, strict=True):
-            row[name] = values
-    segmentations = {
-        name: {video.id: one.segmentations[name] for video, one in zip(videos, found, strict=True)}
-        for name in predictions
+    segmentations = {name: [one.segmentations[name] for one in found] for name in predictions}
+    results = {
+        name: _scores(truths, predicted, checkpoint.vocabulary, task, fps) for name, predicted in segmentations.items()
     }
-    return Evaluation(scores, undefined, rows, segmentations)
+    actions = checkpoint.vocabulary.actions
+    confusion = {name: confusion_matrix(truths, predicted, len(actions)) for name, predicted in segmentations.items()}
+    true_frames = frames_per_action(truths, len(actions))
+    return Evaluation(
+        task=task,
+        scores={name: result.values for name, result in results.items()},
+        undefined={name: result.undefined for name, result in results.items()},
+        recall={
+            name: dict(zip(actions, recall_per_action(counts, true_frames), strict=True))
+            for name, counts in confusion.items()
+        },
+        precision={
+            name: dict(zip(actions, precision_per_action(counts), strict=True)) for name, counts in confusion.items()
+        },
+        confusion={name: counts.tolist() for name, counts in confusion.items()},
+        true_frames=dict(zip(actions, true_frames.tolist(), strict=True)),
+        per_video=[
+            {
+                "id": video.id,
+                "n_frames": video.n_frames,
+                "cut": one.cut,
+                "empty": any(name != "frames" and not s.n_segments for name, s in one.segmentations.items()),
+                **{name: result.per_video[index] for name, result in results.items()},
+            }
+            for index, (video, one) in enumerate(zip(videos, found, strict=True))
+        ],
+        segmentations={
+            name: {video.id: one for video, one in zip(videos, predicted, strict=True)}
+            for name, predicted in segmentations.items()
+        },
+    )
+
+
+def _problems(videos: Sequence[Video], task: str, vocabulary: Vocabulary) -> list[str]:
+    if task not in TASKS:
+        return [f"a task is {' or '.join(TASKS)}, not {task!r}{nearest(task, TASKS)}: choose one of these"]
+    if not videos:
+        return ["evaluation needs at least one recording, the list is empty: choose another split"]
+    problems = []
+    for video in videos:
+        if video.lengths is None:
+            problems.append(
+                f"evaluation compares with true lengths, {video.id!r} has only a transcript: "
+                "leave it out or annotate it"
+            )
+        elif task == "alignment":
+            problems += transcript_problems(video.transcript, video.n_frames, vocabulary, repr(video.id))
+        elif outside := sorted({action for action in video.transcript if not 0 <= action < vocabulary.n_actions}):
+            problems.append(
+                f"action ids are 0 to {vocabulary.n_actions - 1}, {video.id!r} has {outside}: correct its transcript"
+            )
+    return problems
+
+
+def _predicted(
+    checkpoint: Checkpoint,
+    video: Video,
+    device: torch.device,
+    predictions: Sequence[str],
+    decoding: DecodingConfig | None,
+    task: str,
+) -> Prediction:
+    features = video.features(device)
+    if task == "alignment":
+        return align_transcript(checkpoint, features, video.transcript, predictions=predictions, decoding=decoding)
+    return predict(checkpoint, features, predictions=predictions, decoding=decoding)
+
+
+def _scores(
+    truths: Sequence[Segmentation],
+    predicted: Sequence[Segmentation],
+    vocabulary: Vocabulary,
+    task: str,
+    fps: float | None,
+) -> Scores:
+    found = score(truths, predicted, vocabulary.background_ids) | boundary_scores(truths, predicted, fps=fps)
+    if task == "alignment":
+        found |= alignment_scores(truths, predicted, vocabulary.background_ids, fps=fps)
+    return found

@@ -1,4 +1,13 @@
-"""The three predictions for a recording: frames (MuCon-Y), segments (MuCon-S) and full (MuCon-full)."""
+"""The three predictions for a recording: frames (MuCon-Y), segments (MuCon-S) and full (MuCon-full).
+
+Two tasks: in segmentation the network names the segments, in alignment their transcript is given.
+
+| prediction | segmentation | alignment |
+|---|---|---|
+| frames | likeliest action of each frame | given transcript, lengths that fit the frames best |
+| segments | named segments with their lengths | given transcript with the segment branch's lengths for it |
+| full | named segments, lengths that fit both best | given transcript, lengths that fit both best |
+"""
 
 from __future__ import annotations
 
@@ -6,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -17,9 +27,12 @@ from mucon.decoding.rounding import largest_remainder
 from mucon.errors import InputError
 from mucon.masks import absolute_lengths
 from mucon.segments import IntArray, Segmentation
+from mucon.vocabulary import Vocabulary
 
 PREDICTIONS = ("frames", "segments", "full")
 """Names of the predictions."""
+TASKS = ("segmentation", "alignment")
+"""Names of the tasks: without and with the transcript."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +70,13 @@ def predict(
 
     Source: paper, section 4.8.
     """
-    unknown = [name for name in predictions if name not in PREDICTIONS]
-    if unknown:
-        raise InputError(f"predictions are {', '.join(PREDICTIONS)}, not {unknown[0]!r}: choose among these")
-    dim = checkpoint.model.size.dim
-    if features.ndim != 2 or features.shape[1] != dim or not len(features):
-        hint = "; it looks transposed" if features.ndim == 2 and features.shape[0] == dim else ""
-        raise InputError(
-            f"the model reads features [T, {dim}], not {list(features.shape)}{hint}: give one row per frame"
-        )
+    _check_request(checkpoint, features, predictions)
     log_probs, decoded = checkpoint.model.predict(features)
     n_frames = len(features)
     transcript = np.asarray(decoded.transcript[:n_frames], dtype=np.int64)
     cut = decoded.cut or len(decoded.transcript) > n_frames
-    relative = decoded.log_lengths[: len(transcript)].double()
-    lengths = absolute_lengths(relative, n_frames).cpu().numpy() if len(transcript) else np.zeros(0)
     found: dict[str, Segmentation] = {}
+    lengths = _frames_of(decoded.log_lengths[: len(transcript)], n_frames)
     for name in predictions:
         if name == "frames":
             found[name] = Segmentation.from_frame_labels(log_probs.argmax(dim=1).cpu().numpy())
@@ -85,10 +89,114 @@ def predict(
     return Prediction(found, cut)
 
 
+def align_transcript(
+    checkpoint: Checkpoint,
+    features: Tensor,
+    transcript: Sequence[int],
+    *,
+    predictions: Sequence[str] = PREDICTIONS,
+    decoding: DecodingConfig | None = None,
+) -> Prediction:
+    """Finds where the segments of a known transcript lie: action alignment.
+
+    `segments` has the lengths of the segment branch when it is given each true previous symbol (teacher forcing),
+    rounded to the largest remainder. `full` has the best lengths for the frames and those lengths together. `frames`
+    has the best lengths for the frames alone: every length is as likely as another, no length cap holds.
+    Deviation: the paper gives alignment one number and does not say what MuCon-Y is there; the likeliest action of
+    each frame would not follow the transcript, so the frame branch's evidence decides within the transcript.
+
+    Args:
+        checkpoint: a trained model, in evaluation mode.
+        features: `[T, D]` on the model's device, T >= 1.
+        transcript: `[M]` action ids, 1 <= M <= T; M may exceed the number of latent frames, and an action may stand
+            twice in a row.
+        predictions: which of `frames`, `segments`, `full`.
+        decoding: how `full` finds its lengths; the checkpoint's choice by default.
+
+    Returns:
+        Segmentations that all have the given transcript, at least one frame a segment; never cut.
+
+    Raises:
+        InputError: an unknown prediction, features of another width, a transcript that is empty, has an id outside
+            the vocabulary or more segments than there are frames, or a length cap under which it cannot fill them.
+
+    Source: paper, section 5 (action alignment) and section 4.8.
+    """
+    _check_request(checkpoint, features, predictions)
+    n_frames = len(features)
+    problems = transcript_problems(transcript, n_frames, checkpoint.vocabulary)
+    if problems:
+        raise InputError(problems)
+    given = np.asarray(transcript, dtype=np.int64)
+    with torch.no_grad():
+        outputs = checkpoint.model(features, torch.from_numpy(given).to(features.device))
+        log_probs = torch.log_softmax(outputs.latent_logits, dim=1)[outputs.latent_of_frame]
+    lengths = _frames_of(outputs.log_lengths, n_frames)
+    found: dict[str, Segmentation] = {}
+    for name in predictions:
+        if name == "segments":
+            found[name] = Segmentation(given, largest_remainder(lengths, n_frames))
+        elif name == "full":
+            found[name] = align(log_probs, given, lengths, decoding or checkpoint.config.decoding)
+        else:
+            found[name] = align(log_probs, given, lengths, DecodingConfig(length_prior="none"))
+    return Prediction(found, cut=False)
+
+
+def transcript_problems(
+    transcript: Sequence[int], n_frames: int, vocabulary: Vocabulary, place: str = "the recording"
+) -> list[str]:
+    """What is wrong with a transcript that is to be aligned, a line each; nothing where it fits.
+
+    Args:
+        transcript: `[M]` ids.
+        n_frames: T of the recording.
+        vocabulary: the model's.
+        place: what to call the recording.
+
+    >>> transcript_problems([0, 1], 2, Vocabulary(("a", "b")))
+    []
+    """
+    if not len(transcript):
+        return [f"an aligned transcript has at least one action, that of {place} has none: name its actions"]
+    outside = sorted({int(action) for action in transcript if not 0 <= action < vocabulary.n_actions})
+    problems = []
+    if outside:
+        problems.append(
+            f"action ids are 0 to {vocabulary.n_actions - 1}, {place} has {outside}: correct its transcript"
+        )
+    if len(transcript) > n_frames:
+        problems.append(
+            f"each segment has at least one frame, {place} has {len(transcript)} segments and {n_frames} frames: "
+            "correct its transcript"
+        )
+    return problems
+
+
+def _check_request(checkpoint: Checkpoint, features: Tensor, predictions: Sequence[str]) -> None:
+    unknown = [name for name in predictions if name not in PREDICTIONS]
+    if unknown:
+        raise InputError(f"predictions are {', '.join(PREDICTIONS)}, not {unknown[0]!r}: choose among these")
+    dim = checkpoint.model.size.dim
+    if features.ndim != 2 or features.shape[1] != dim or not len(features):
+        hint = "; it looks transposed" if features.ndim == 2 and features.shape[0] == dim else ""
+        raise InputError(
+            f"the model reads features [T, {dim}], not {list(features.shape)}{hint}: give one row per frame"
+        )
+
+
+def _frames_of(log_lengths: Tensor, n_frames: int) -> NDArray[np.float64]:
+    """Relative log lengths `[M]` of the segment branch as real frames `[M]` that sum to T."""
+    if not len(log_lengths):
+        return np.zeros(0)
+    frames: NDArray[np.float64] = absolute_lengths(log_lengths.double(), n_frames).cpu().numpy()
+    return frames
+
+
 def align(
     log_probs: Tensor, transcript: IntArray, lengths: NDArray[np.float64], decoding: DecodingConfig
 ) -> Segmentation:
-    """The transcript with the lengths that agree best with the frames.
+    """The transcript with the lengths that agree best with the frames: `full`, whatever the transcript comes from.
 
     Args:
         log_probs: `[T, N]`, of the frame branch.

@@ -69,3 +69,56 @@ def edit(target, prediction, ignored=()):
     a = [action for action, _ in segments_of(target, ignored)]
     b = [action for action, _ in segments_of(prediction, ignored)]
     return 1 - edit_distance(a, b) / max(len(a), len(b)) if a or b else None
+
+
+def confusion(pairs, n_actions):
+    """Counts frame by frame; a prediction without any frame is passed as an empty sequence."""
+    table = [[0] * n_actions for _ in range(n_actions)]
+    for target, prediction in pairs:
+        for t in range(len(prediction)):
+            table[target[t]][prediction[t]] += 1
+    return table
+
+
+def boundaries_of(labels):
+    return [t for t in range(1, len(labels)) if labels[t] != labels[t - 1]]
+
+
+def nearest_boundary_errors(target, prediction):
+    predicted = boundaries_of(prediction)
+    if not predicted or not boundaries_of(target):
+        return None
+    return [min(abs(t - u) for u in predicted) for t in boundaries_of(target)]
+
+
+def frame_sets(transcript, lengths):
+    """The frames of each segment, one set each."""
+    sets, start = [], 0
+    for length in lengths:
+        sets.append(set(range(start, start + length)))
+        start += length
+    return sets
+
+
+def by_index(transcript, true_lengths, predicted_lengths, ignored=(), over="union"):
+    true, predicted = frame_sets(transcript, true_lengths), frame_sets(transcript, predicted_lengths)
+    shares = []
+    for action, a, b in zip(transcript, true, predicted, strict=True):
+        if action not in ignored:
+            whole = len(a | b if over == "union" else b)
+            shares.append(len(a & b) / whole if whole else 0.0)
+    return sum(shares) / len(shares) if shares else None
+
+
+def boundary_errors_by_index(true_lengths, predicted_lengths):
+    return [abs(sum(true_lengths[:m]) - sum(predicted_lengths[:m])) for m in range(1, len(true_lengths))]
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def median(values):
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

@@ -22,10 +22,11 @@ _NO_ACTION = -1
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What `score` found.
+    """What `score` found, or another function of many recordings.
 
     Attributes:
-        values: metric -> fraction 0..1 over all recordings. A metric that no recording defines has no entry.
+        values: metric -> fraction 0..1 over all recordings (boundary errors are in frames or seconds, as their names
+            say). A metric that no recording defines has no entry.
         undefined: metric -> how many recordings do not define it and are not counted; an entry for each metric.
         per_video: for each recording, metric -> fraction or None (undefined), and the counts of F1 as
             `tp_at_10`, `fp_at_10`, `fn_at_10`, ..., with `_without_background` too.
@@ -34,6 +35,11 @@ class Scores:
     values: dict[str, float]
     undefined: dict[str, int]
     per_video: list[dict[str, float | None]]
+
+    def __or__(self, other: Scores) -> Scores:
+        """These metrics and others of the same recordings."""
+        per_video = [a | b for a, b in zip(self.per_video, other.per_video, strict=True)]
+        return Scores(self.values | other.values, self.undefined | other.undefined, per_video)
 
 
 def score(
