@@ -20,7 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.harness import compare
 from mucon.config import TrainConfig
 from mucon.model import NetworkSize, build_model
-from mucon.step import Optimiser, video_losses
+from mucon.optimiser import Optimiser
+from mucon.step import video_losses
 
 D, N = 2048, 48
 

@@ -1,6 +1,7 @@
 """A trained or half-trained model as a folder: safetensors weights and readable JSON, no pickle.
 
-`FOLDER/weights.safetensors`, `config.json`, `vocabulary.json`, `state.json` (format version, size, progress). A new
+`FOLDER/weights.safetensors`, `config.json`, `vocabulary.json`, `state.json` (format version, size, progress), and
+`optimiser.safetensors` where the optimiser remembers more than the weights. A new
 checkpoint is written beside the old one and takes its place by renaming, so that one whole checkpoint always stands.
 """
 
@@ -50,12 +51,21 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A model with what it needs to be used or trained further."""
+    """A model with what it needs to be used or trained further.
+
+    Attributes:
+        model: the network.
+        config: everything that decides the run besides its data.
+        vocabulary: the actions.
+        progress: how far training has come.
+        optimiser: the optimiser's own tensors, where it has any.
+    """
 
     model: MuConNetwork
     config: TrainConfig
     vocabulary: Vocabulary
     progress: Progress
+    optimiser: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 def weights_sha256(model: torch.nn.Module) -> str:
@@ -76,6 +86,9 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
         name: tensor.detach().cpu().clone() for name, tensor in checkpoint.model.state_dict().items()
     }
     save_file(dict(tensors), fresh / "weights.safetensors")
+    if checkpoint.optimiser:
+        optimiser = {name: tensor.detach().cpu().clone() for name, tensor in checkpoint.optimiser.items()}
+        save_file(optimiser, fresh / "optimiser.safetensors")
     reach("checkpoint.weights")
     _write_json(fresh / "config.json", checkpoint.config.to_dict())
     _write_json(fresh / "vocabulary.json", checkpoint.vocabulary.to_dict())
@@ -89,6 +102,11 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
     fresh.rename(folder)
     _sync(folder.parent)
     shutil.rmtree(previous, ignore_errors=True)
+
+
+def of_run(folder: Path) -> Path:
+    """The checkpoint folder of a run, or the folder itself where that is one."""
+    return folder / "checkpoint" if exists(folder / "checkpoint") else folder
 
 
 def exists(folder: Path) -> bool:
@@ -119,13 +137,23 @@ def load(folder: Path, device: torch.device | str = "cpu") -> Checkpoint:
         raise InputError(f"{found} is damaged, its JSON files lack what they held ({error}): restore a copy") from error
     model = build_model(size, config.backbone, config.segment_branch, seed=config.seed)
     try:
-        model.load_state_dict(load_file(found / "weights.safetensors"))
-    except (SafetensorError, RuntimeError, OSError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(
-            f"{found / 'weights.safetensors'} is damaged or of another model ({reason}): restore a copy"
-        ) from error
-    return Checkpoint(model.to(device).eval(), config, vocabulary, progress)
+        model.load_state_dict(_tensors(found / "weights.safetensors"))
+    except RuntimeError as error:
+        raise InputError(_damaged(found / "weights.safetensors", error)) from error
+    state_of_optimiser = found / "optimiser.safetensors"
+    optimiser = _tensors(state_of_optimiser, device) if state_of_optimiser.exists() else {}
+    return Checkpoint(model.to(device).eval(), config, vocabulary, progress, optimiser)
+
+
+def _tensors(path: Path, device: torch.device | str = "cpu") -> dict[str, Tensor]:
+    try:
+        return {name: tensor.to(device) for name, tensor in load_file(path).items()}
+    except (SafetensorError, OSError) as error:
+        raise InputError(_damaged(path, error)) from error
+
+
+def _damaged(path: Path, error: Exception) -> str:
+    return f"{path} is damaged or of another model ({' '.join(str(error).split())}): restore a copy"
 
 
 def _beside(folder: Path, word: str) -> Path:

@@ -18,7 +18,13 @@ from mucon.model.segment_branch import SegmentBranchConfig
 from mucon.schedule import TrainingConfig
 from mucon.vocabulary import nearest
 
-NOT_TRAINED = ("decoding", "training.threads")
+NOT_TRAINED = (
+    "decoding",
+    "training.precision",
+    "training.progress_every",
+    "training.progress_videos",
+    "training.threads",
+)
 """Paths (or their first parts) that do not change what is trained: evaluation choices, and facts of the machine."""
 
 
@@ -149,10 +155,10 @@ def convert(path: str, value: Any, kind: Any) -> Any:
         InputError: it is none; the message names the path, the value and what is expected.
     """
     options = typing.get_args(kind) if typing.get_origin(kind) in (Union, types.UnionType) else (kind,)
+    if type(None) in options and (value is None or (isinstance(value, str) and value.lower() == "none")):
+        return None
     for option in options:
         if option is type(None):
-            if value is None or (isinstance(value, str) and value.lower() == "none"):
-                return None
             continue
         found, converted = _as(value, option)
         if found:

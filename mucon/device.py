@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 
 from mucon.errors import InputError
+from mucon.machine import cpu_has_bfloat16
+
+Precision = Literal["float32", "bfloat16"]
+
+
+def usable_precision(asked: Precision, device: torch.device) -> Precision:
+    """The precision that is asked for, or float32 where the device has no instructions for bfloat16."""
+    if asked == "bfloat16":
+        there = torch.cuda.is_bf16_supported() if device.type == "cuda" else cpu_has_bfloat16()
+        return "bfloat16" if there else "float32"
+    return asked
 
 
 def choose_device(name: str) -> torch.device:

@@ -30,6 +30,10 @@ class InputError(ValueError):
         return type(self), (self.problems,)
 
 
+class DataWarning(UserWarning):
+    """The data can be used, but perhaps not as their owner thinks."""
+
+
 class Interrupted(Exception):
     """Training was asked to stop and has written a checkpoint from which the same bits go on."""
 

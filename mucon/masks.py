@@ -9,6 +9,7 @@ is what the published program computed: frames at t·T/(T-1), ramps outside the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -37,6 +38,8 @@ class MaskConfig:
             Deviation: the paper's figure is symmetric, so that is the default.
         corner_aligned: the sampling rule of the published program (PyTorch 1.1).
         n_samples: samples J of the template.
+        min_ramp_frames: a ramp at a segment's end is at least so many frames wide, 0 for l/J whatever the length.
+            Under 100 frames a ramp of l/J lies between two frames, so that no frame gives its border a gradient.
 
     Raises:
         InputError: a value outside its range.
@@ -47,14 +50,18 @@ class MaskConfig:
     overlap_rule: Literal["symmetric", "published"] = "symmetric"
     corner_aligned: bool = False
     n_samples: int = 100
+    min_ramp_frames: float = 0.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.overlap < 1:
             raise InputError(f"mask.overlap is a share with 0 <= overlap < 1, not {self.overlap}: use 0.1 for 10 %")
         if self.n_samples < 4:
             raise InputError(f"mask.n_samples is at least 4, not {self.n_samples}")
+        if not self.min_ramp_frames >= 0:
+            raise InputError(f"mask.min_ramp_frames is at least 0, not {self.min_ramp_frames}")
 
 
+@lru_cache(maxsize=64)
 def template(
     shape: MaskShape, n_samples: int = 100, *, device: torch.device | None = None
 ) -> Float[Tensor, " {n_samples}"]:
@@ -128,7 +135,25 @@ def segment_masks(lengths: Float[Tensor, " M"], n_frames: int, config: MaskConfi
         offset, scale, shift = torch.full_like(frames, 0.5), config.n_samples, 0.5
     since_start = (frames - whole.to(lengths.dtype)[:, None]) + (offset - fraction[:, None])
     index = since_start * (scale / mask_lengths)[:, None] - shift
-    return sample_template(template(config.shape, config.n_samples, device=lengths.device).to(lengths.dtype), index)
+    values = template(config.shape, config.n_samples, device=lengths.device).to(lengths.dtype)
+    if config.min_ramp_frames:
+        return _with_wide_ramps(values, index, config.min_ramp_frames * scale / mask_lengths)
+    return sample_template(values, index)
+
+
+def _with_wide_ramps(values: Tensor, index: Tensor, wide: Tensor) -> Tensor:
+    """The template with ramps of `wide` `[M]` cells, at least one, in the place of its own of one cell each.
+
+    Args:
+        values: `[J]`.
+        index: `[M, T]`, positions in the template.
+        wide: `[M]`.
+    """
+    width = wide.clamp(min=1.0)[:, None]
+    inside = sample_template(values, index.clamp(0, len(values) - 1))
+    rise = ((index + 0.5) / width + 0.5).clamp(0, 1)
+    fall = ((len(values) - 0.5 - index) / width + 0.5).clamp(0, 1)
+    return inside * rise * fall
 
 
 def _starts(lengths: Tensor) -> Tensor:

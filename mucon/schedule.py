@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from mucon.errors import InputError
 
@@ -13,6 +14,14 @@ class TrainingConfig:
 
     Attributes:
         epochs: passes over the training videos.
+        labelled: share of the training videos whose frame labels are shown: 0 is weak, 1 full supervision, and what
+            lies between is mixed. They are the first ceil(share · n) of one order for each seed, so that a larger
+            share holds all of a smaller one.
+        teacher_forcing: share of the run, from its start, in which the segment branch is given the true symbol before
+            each step; afterwards its own last symbol, for the true number of steps.
+        optimiser: `sgd`, or `adam` (torch's, with weight decay added to the gradient).
+        accumulate: videos whose gradients are averaged for one step of the optimiser.
+        warm_start: run or checkpoint folder of a model of the same shape whose weights training starts from.
         learning_rate: of the first part of the run.
         lr_drop_fraction: share of the run after which the rate drops. Deviation: the paper gives epochs (70 of 150,
             Hollywood 60 of 150); as fractions they follow `epochs`.
@@ -21,20 +30,32 @@ class TrainingConfig:
         weight_decay: on every parameter.
         clip_norm: largest norm of the gradient of each of the two parameter groups (backbone, encoder and its two
             linear layers; everything else).
+        precision: of the backbone and the frame branch; `bfloat16` is used where the device has instructions for it,
+            float32 otherwise. Weights, segment branch and losses are float32 in either case.
         threads: processor threads; training sets them itself, since other numbers give other bits.
+        progress_videos: on so many training videos with known lengths, at most, the network is scored during training.
+        progress_every: epochs between two such scores; the last epoch has them too.
 
     Raises:
         InputError: a value outside its range.
     """
 
     epochs: int = 150
+    labelled: float = 0.0
+    teacher_forcing: float = 1.0
+    optimiser: Literal["sgd", "adam"] = "sgd"
+    accumulate: int = 1
+    warm_start: str | None = None
     learning_rate: float = 0.01
     lr_drop_fraction: float = 70 / 150
     lr_drop_epoch: int | None = None
     lr_drop_factor: float = 0.1
     weight_decay: float = 0.005
     clip_norm: float = 100.0
+    precision: Literal["float32", "bfloat16"] = "float32"
     threads: int = 1
+    progress_videos: int = 20
+    progress_every: int = 5
 
     def __post_init__(self) -> None:
         problems = [
@@ -48,11 +69,21 @@ class TrainingConfig:
                 ("weight_decay", "at least 0", self.weight_decay >= 0),
                 ("clip_norm", "above 0", self.clip_norm > 0),
                 ("threads", "at least 1", self.threads >= 1),
+                ("labelled", "a share from 0 to 1", 0 <= self.labelled <= 1),
+                ("teacher_forcing", "a share from 0 to 1", 0 <= self.teacher_forcing <= 1),
+                ("accumulate", "at least 1", self.accumulate >= 1),
+                ("progress_videos", "at least 0", self.progress_videos >= 0),
+                ("progress_every", "at least 1", self.progress_every >= 1),
             )
             if not good
         ]
         if problems:
             raise InputError(problems)
+
+    @property
+    def forced_epochs(self) -> int:
+        """Epochs, from the first, with teacher forcing."""
+        return round(self.teacher_forcing * self.epochs)
 
     @property
     def drop_after(self) -> int:

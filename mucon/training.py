@@ -1,12 +1,17 @@
-"""Weakly supervised training: one video a step, the same bits however often it is interrupted."""
+"""Training from transcripts, and from frame labels where a video shows them: one video a step.
+
+However often it is interrupted, the bits are the same.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +21,16 @@ from torch import Tensor
 from mucon import checkpoint as checkpoints
 from mucon.checkpoint import Checkpoint, Progress
 from mucon.config import TrainConfig
-from mucon.device import choose_device
-from mucon.errors import Diverged, InputError, Interrupted
+from mucon.device import choose_device, usable_precision
+from mucon.errors import DataWarning, Diverged, InputError, Interrupted
 from mucon.failpoints import reach
+from mucon.machine import peak_memory
 from mucon.model import MuConNetwork, NetworkSize, build_model
-from mucon.step import TERMS, Optimiser, loss_vector, video_losses
-from mucon.videos import Video, check_training_videos
+from mucon.optimiser import Optimiser
+from mucon.step import SUPERVISED_TERMS, TERMS, FrameLabels, loss_vector, video_losses
+from mucon.supervision import with_labels
+from mucon.training_progress import progress_scores, videos_to_score
+from mucon.videos import Video, check_same_data, check_training_videos, warn_of_short_videos
 from mucon.vocabulary import Vocabulary
 
 NORMS = ("encoder", "decoder")
@@ -37,11 +46,14 @@ class EpochReport:
         epoch: just completed, counted from 1.
         epochs: of the whole run.
         step: steps done since the start of the run.
-        losses: means over the epoch's videos, by term.
-        gradient_norms: means of the norms before clipping, by parameter group.
+        losses: means over the epoch's videos, by term; those of `SUPERVISED_TERMS` over its labelled videos.
+        gradient_norms: means over the optimiser's steps of the norms before clipping, by parameter group.
         learning_rate: of the epoch.
         seconds: wall time spent training since the start of the run.
         steps_per_second: of the epoch's steps in this process.
+        memory: most bytes held so far, of the GPU where there is one, else of the process.
+        progress: scores on a few training videos with known lengths, as `full.mof`; empty between the epochs that
+            `training.progress_every` names, and where no lengths are known.
     """
 
     epoch: int
@@ -52,6 +64,8 @@ class EpochReport:
     learning_rate: float
     seconds: float
     steps_per_second: float
+    memory: int
+    progress: dict[str, float] = field(default_factory=dict)
 
     def metrics(self) -> dict[str, float]:
         """All numbers under flat names, as `loss.total` and `gradient_norm.encoder`."""
@@ -61,6 +75,8 @@ class EpochReport:
             "learning_rate": self.learning_rate,
             "seconds": self.seconds,
             "steps_per_second": self.steps_per_second,
+            "memory_mib": self.memory / 2**20,
+            **{f"progress.{name}": value for name, value in self.progress.items()},
         }
 
 
@@ -78,9 +94,11 @@ def train(
 
     Args:
         config: all choices.
-        videos: with transcripts; their order does not matter.
+        videos: with transcripts; their order does not matter. Those that are labelled, and the share
+            `training.labelled` beside them, are learnt from with their lengths.
         vocabulary: the actions.
-        folder: becomes the run's folder; `folder/checkpoint` is written after each epoch and when stopped.
+        folder: becomes the run's folder; `folder/checkpoint` is written after each epoch and when stopped, and
+            `folder/labelled.json` names the labelled videos.
         device: `auto`, `cpu`, `cuda` or `cuda:0`.
         report: called after each epoch, before its checkpoint: an epoch is never lost, and reported again (with the
             same losses) only when the process died between the two.
@@ -89,10 +107,16 @@ def train(
     Raises:
         InputError: videos or a checkpoint that do not fit, all problems told at once.
         Interrupted: `should_stop` said so; call again to go on to the same bits.
-        Diverged: a loss, a gradient or a weight became NaN or infinite. The last checkpoint stands.
+        Diverged: a loss, a gradient or a weight became NaN or infinite; the message names the video at which it did.
+            The last checkpoint stands.
+
+    Warns:
+        DataWarning: recordings shorter than a latent frame, or with more segments than latent frames.
     """
     dim = check_training_videos(videos, vocabulary)
-    run = _Run(config, sorted(videos, key=lambda v: v.id), vocabulary, Path(folder), choose_device(device), dim)
+    warn_of_short_videos(videos, config.backbone.pooling)
+    labelled = with_labels(sorted(videos, key=lambda v: v.id), config.training.labelled, config.seed)
+    run = _Run(config, labelled, vocabulary, Path(folder), choose_device(device), dim)
     with _machine(config.training.threads):
         run.go(report, should_stop)
 
@@ -121,6 +145,33 @@ def step_seed(seed: int, epoch: int, step: int) -> int:
     return int(np.random.SeedSequence([seed, epoch, step]).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
+def warm_start(model: MuConNetwork, vocabulary: Vocabulary, folder: Path) -> None:
+    """Gives a model the weights of a trained one.
+
+    Args:
+        model: changed in place.
+        vocabulary: of the data that it will be trained on.
+        folder: of a run or of a checkpoint.
+
+    Raises:
+        InputError: no checkpoint there, or one of another shape or other actions, all told at once.
+    """
+    place = checkpoints.of_run(folder)
+    trained = checkpoints.load(place)
+    check_same_data(trained.vocabulary, trained.model.size.dim, vocabulary, model.size.dim)
+    theirs, ours = trained.model.state_dict(), model.state_dict()
+    problems = [
+        f"training.warm_start takes a model of the same shape, {place} has {name} "
+        f"{list(theirs[name].shape) if name in theirs else 'nowhere'} and the configuration asks for "
+        f"{list(ours[name].shape) if name in ours else 'none'}: use the configuration that it was trained with"
+        for name in sorted({*theirs, *ours})
+        if name not in theirs or name not in ours or theirs[name].shape != ours[name].shape
+    ]
+    if problems:
+        raise InputError(problems)
+    model.load_state_dict(theirs)
+
+
 class _Run:
     """The state of one call of `train`: a model, its optimiser and how far they have come."""
 
@@ -138,21 +189,41 @@ class _Run:
         self.vocabulary = vocabulary
         self.path = folder / "checkpoint"
         self.device = device
+        self.dtype = getattr(torch, usable_precision(config.training.precision, device))
+        if self.dtype != getattr(torch, config.training.precision):
+            warnings.warn(f"{device} has no bfloat16 instructions: training in float32", DataWarning, stacklevel=3)
         longest = max(len(video.transcript) for video in videos)
         size = NetworkSize(dim=dim, n_actions=vocabulary.n_actions, max_segments=math.ceil(1.5 * longest) + 5)
         self.progress = Progress()
-        self.model = self._start(size)
+        self.model, state = self._start(size)
         self.optimiser = Optimiser(self.model, config.training)
+        self.optimiser.load_state(state)
         self.transcripts = [torch.tensor(video.transcript, device=device) for video in videos]
+        self.labels = [self._labels(video) for video in videos]
+        self.terms = (*TERMS, *(SUPERVISED_TERMS if any(self.labels) else ()))
+        self.shown = videos_to_score(videos, config.training.progress_videos, config.seed)
         resident = sum(video.n_frames for video in videos) * dim * 4 <= RESIDENT_BYTES
-        self.resident: list[Tensor] | None = [video.features(device) for video in videos] if resident else None
+        self.resident: list[Tensor] | None = (
+            [video.features(device, self.dtype) for video in videos] if resident else None
+        )
         self.began = time.perf_counter()
         self.spent_before = self.progress.seconds
 
-    def _start(self, size: NetworkSize) -> MuConNetwork:
+    def _labels(self, video: Video) -> FrameLabels | None:
+        if not video.labelled:
+            return None
+        known = video.frame_labels()
+        if known is None:
+            raise InputError(f"a labelled video has lengths, {video.id!r} has none: annotate it or leave it weak")
+        return FrameLabels(torch.from_numpy(known).to(self.device), torch.tensor(video.lengths, device=self.device))
+
+    def _start(self, size: NetworkSize) -> tuple[MuConNetwork, Mapping[str, Tensor]]:
+        """The network and the optimiser's state: of the checkpoint, of `training.warm_start`, or fresh."""
         if not checkpoints.exists(self.path):
             model = build_model(size, self.config.backbone, self.config.segment_branch, seed=self.config.seed)
-            return model.to(self.device)
+            if self.config.training.warm_start is not None:
+                warm_start(model, self.vocabulary, Path(self.config.training.warm_start))
+            return model.to(self.device), {}
         found = checkpoints.load(self.path, self.device)
         asked, had = self.config.trained_differences(), found.config.trained_differences()
         if (asked, self.config.seed, size, self.vocabulary) != (
@@ -167,11 +238,15 @@ class _Run:
                 "choose another folder, or the configuration that it was started with"
             )
         self.progress = found.progress
-        return found.model
+        return found.model, found.optimiser
 
     def go(self, report: Callable[[EpochReport], None] | None, should_stop: Callable[[], bool] | None) -> None:
         """Trains the epochs that are left."""
         self.model.train()
+        if any(video.labelled for video in self.videos):
+            names = [video.id for video in self.videos if video.labelled]
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            (self.path.parent / "labelled.json").write_text(json.dumps({"n": len(names), "videos": names}) + "\n")
         for epoch in range(self.progress.epoch, self.config.training.epochs):
             self._epoch(epoch, report, should_stop)
         if not self.progress.finished:
@@ -182,52 +257,91 @@ class _Run:
     ) -> None:
         rate = self.config.training.rate(epoch)
         order = epoch_order(len(self.videos), self.config.seed, epoch)
-        names = [*TERMS, *NORMS]
+        names = [*self.terms, *NORMS]
         begun = self.progress.sums
         sums = torch.tensor([begun.get(name, 0.0) for name in names], dtype=torch.float64, device=self.device)
         first = self.progress.step_in_epoch
+        history = torch.zeros(len(order), len(names), device=self.device)
+        accumulate = self.config.training.accumulate
         start = time.perf_counter()
         for step in range(first, len(order)):
-            if should_stop is not None and should_stop():
+            if should_stop is not None and step % accumulate == 0 and should_stop():
+                self._check(history[first:step], names, order[first:step], epoch)
                 self._stop(epoch, step, dict(zip(names, sums.tolist(), strict=True)))
-            sums += self._step(order[step], epoch, step, rate)
+            history[step] = values = self._step(order[step], epoch, step, rate)
+            sums += values
             reach("training.step")
-        values = sums.tolist()
-        self._check(values, epoch)
-        self._check_weights(epoch)
+        self._check(history[first:], names, order[first:], epoch)
         duration = time.perf_counter() - start
-        means = {name: value / len(order) for name, value in zip(names, values, strict=True)}
         done = EpochReport(
             epoch=epoch + 1,
             epochs=self.config.training.epochs,
             step=(epoch + 1) * len(order),
-            losses={name: means[name] for name in TERMS},
-            gradient_norms={name: means[name] for name in NORMS},
             learning_rate=rate,
             seconds=self._seconds(),
             steps_per_second=(len(order) - first) / max(duration, 1e-9),
+            memory=torch.cuda.max_memory_allocated(self.device) if self.device.type == "cuda" else peak_memory(),
+            progress=self._scores(epoch + 1),
+            **self._means(dict(zip(names, sums.tolist(), strict=True))),
         )
         if report is not None:
             report(done)
         reach("training.epoch")
         self._save(Progress(epoch=epoch + 1, seconds=done.seconds, finished=epoch + 1 == done.epochs))
 
-    def _step(self, index: int, epoch: int, step: int, rate: float) -> Tensor:
-        torch.manual_seed(step_seed(self.config.seed, epoch, step))
-        features = self.resident[index] if self.resident is not None else self.videos[index].features(self.device)
-        transcript = self.transcripts[index]
-        terms = video_losses(self.model(features, transcript), transcript, self.config.mask, self.config.loss)
-        torch.autograd.backward(terms["total"])
-        return torch.cat((loss_vector(terms), self.optimiser.step(rate)))
+    def _means(self, sums: dict[str, float]) -> dict[str, dict[str, float]]:
+        n_videos = len(self.videos)
+        n_labelled = sum(labels is not None for labels in self.labels)
+        n_steps = -(-n_videos // self.config.training.accumulate)
+        return {
+            "losses": {
+                name: sums[name] / (n_labelled if name in SUPERVISED_TERMS else n_videos) for name in self.terms
+            },
+            "gradient_norms": {name: sums[name] / n_steps for name in NORMS},
+        }
 
-    def _check(self, sums: list[float], epoch: int) -> None:
-        names = (*(f"the loss {name}" for name in TERMS), *(f"the gradient of the {name}" for name in NORMS))
-        wrong = [name for name, value in zip(names, sums, strict=True) if not math.isfinite(value)]
-        if wrong:
+    def _scores(self, epoch: int) -> dict[str, float]:
+        training = self.config.training
+        if epoch % training.progress_every and epoch != training.epochs:
+            return {}
+        there = Checkpoint(self.model, self.config, self.vocabulary, self.progress)
+        return progress_scores(there, self.shown, self.device)
+
+    def _step(self, index: int, epoch: int, step: int, rate: float) -> Tensor:
+        """One video, and a step of the optimiser where the videos before it make up `training.accumulate`."""
+        torch.manual_seed(step_seed(self.config.seed, epoch, step))
+        if self.resident is not None:
+            features = self.resident[index]
+        else:
+            features = self.videos[index].features(self.device, self.dtype)
+        transcript = self.transcripts[index]
+        own = None
+        if epoch < self.config.training.forced_epochs:
+            outputs = self.model(features, transcript)
+        else:
+            outputs, own = self.model.free_running(features, len(transcript))
+        terms = video_losses(
+            outputs, transcript, self.config.mask, self.config.loss, labels=self.labels[index], own=own
+        )
+        torch.autograd.backward(terms["total"])
+        in_group = step % self.config.training.accumulate + 1
+        whole = in_group == self.config.training.accumulate or step + 1 == len(self.videos)
+        losses = loss_vector(terms, self.terms)
+        norms = self.optimiser.step(rate, in_group) if whole else losses.new_zeros(len(NORMS))
+        return torch.cat((losses, norms))
+
+    def _check(self, history: Tensor, names: Sequence[str], order: Sequence[int], epoch: int) -> None:
+        """Looks at the losses and norms of steps `[steps, K]`, once after them all, and at the weights."""
+        bad = ~torch.isfinite(history)
+        if bool(bad.any()):
+            step = int(bad.any(dim=1).nonzero()[0])
+            kinds = [f"the loss {n}" for n in self.terms] + [f"the gradient of the {n}" for n in NORMS]
+            wrong = [kind for kind, is_bad in zip(kinds, bad[step].tolist(), strict=True) if is_bad]
             raise Diverged(
-                f"training diverged in epoch {epoch + 1}: {', '.join(wrong)} became NaN or infinite; "
-                "lower training.learning_rate"
+                f"training diverged in epoch {epoch + 1} at video {self.videos[order[step]].id!r}: {', '.join(wrong)} "
+                "became NaN or infinite; lower training.learning_rate"
             )
+        self._check_weights(epoch)
 
     def _check_weights(self, epoch: int) -> None:
         if not bool(torch.isfinite(self.optimiser.weights).all()):
@@ -236,8 +350,6 @@ class _Run:
             )
 
     def _stop(self, epoch: int, step: int, sums: dict[str, float]) -> None:
-        self._check(list(sums.values()), epoch)
-        self._check_weights(epoch)
         self._save(Progress(epoch=epoch, step_in_epoch=step, sums=sums, seconds=self._seconds()))
         raise Interrupted(f"stopped in epoch {epoch + 1} after {step} videos; the checkpoint is in {self.path}")
 
@@ -245,5 +357,6 @@ class _Run:
         return self.spent_before + time.perf_counter() - self.began
 
     def _save(self, progress: Progress) -> None:
-        checkpoints.save(self.path, Checkpoint(self.model, self.config, self.vocabulary, progress))
+        state = self.optimiser.state()
+        checkpoints.save(self.path, Checkpoint(self.model, self.config, self.vocabulary, progress, state))
         self.progress = progress

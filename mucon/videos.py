@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from mucon.errors import InputError
+from mucon.errors import DataWarning, InputError
 from mucon.segments import IntArray, Segmentation
 from mucon.vocabulary import Vocabulary
 
@@ -159,6 +160,35 @@ def check_training_videos(videos: Sequence[Video], vocabulary: Vocabulary) -> in
     if problems:
         raise InputError(problems)
     return videos[0].dim
+
+
+def warn_of_short_videos(videos: Sequence[Video], pooling: int) -> None:
+    """Tells of recordings that can be learnt from, but hardly.
+
+    Args:
+        videos: those of the training.
+        pooling: frames for each latent frame.
+
+    Warns:
+        DataWarning: recordings shorter than a latent frame, or with more segments than latent frames.
+    """
+    short = [video for video in videos if video.n_frames < pooling]
+    crowded = [video for video in videos if len(video.transcript) > max(video.n_frames // pooling, 1)]
+    if short:
+        warnings.warn(
+            f"{len(short)} training videos are shorter than one latent frame ({pooling} frames), first "
+            f"{short[0].id!r} with {short[0].n_frames}: set fewer layers in backbone.pool_after",
+            DataWarning,
+            stacklevel=3,
+        )
+    if crowded:
+        warnings.warn(
+            f"{len(crowded)} training videos have more segments than latent frames, first {crowded[0].id!r} with "
+            f"{len(crowded[0].transcript)} segments and {max(crowded[0].n_frames // pooling, 1)} latent frames: set "
+            "fewer layers in backbone.pool_after",
+            DataWarning,
+            stacklevel=3,
+        )
 
 
 def check_same_data(trained: Vocabulary, trained_dim: int, found: Vocabulary, found_dim: int) -> None:

@@ -130,8 +130,21 @@ def test_supervised_length_loss_compares_shares_of_the_recording():
     log_lengths, true = [0.3, -1.0, 2.0], [10, 30, 20]
     shares = oracles.softmax(log_lengths)
     expected = np.mean([(share - length / 60) ** 2 for share, length in zip(shares, true, strict=True)])
-    ours = losses.supervised_length_loss(torch.tensor(log_lengths, dtype=torch.float64), torch.tensor(true))
+    ours = losses.supervised_length_loss(torch.tensor(log_lengths, dtype=torch.float64), torch.tensor(true), "share")
     assert ours.item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_supervised_length_loss_compares_centred_log_lengths():
+    log_lengths, true = [0.3, -1.0, 2.0], [10, 0, 20]
+    true_logs = [math.log(max(length, 1)) for length in true]
+    expected = np.mean(
+        [(p - np.mean(log_lengths) - q + np.mean(true_logs)) ** 2 for p, q in zip(log_lengths, true_logs, strict=True)]
+    )
+    given = torch.tensor(log_lengths, dtype=torch.float64, requires_grad=True)
+    ours = losses.supervised_length_loss(given, torch.tensor(true))
+    assert ours.item() == pytest.approx(expected, rel=1e-12)
+    assert losses.supervised_length_loss(given + 7, torch.tensor(true)).item() == pytest.approx(expected, rel=1e-12)
+    assert torch.autograd.gradcheck(lambda x: losses.supervised_length_loss(x, torch.tensor(true)), given)
 
 
 @pytest.mark.parametrize(("T", "n_latent", "M"), [(12, 5, 3), (1, 1, 1), (9, 1, 4)])

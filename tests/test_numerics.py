@@ -16,8 +16,8 @@ import torch
 import mucon
 from mucon.config import TrainConfig
 from mucon.model import MuConNetwork, NetworkSize, build_model
+from mucon.optimiser import Optimiser
 from mucon.recipes import RECIPES
-from mucon.step import Optimiser
 from mucon.training import _Run, epoch_order, step_seed
 from mucon.videos import Video
 from tests.factories import SMALL, VOCABULARY

@@ -13,8 +13,9 @@ from mucon.masks import MaskConfig, absolute_lengths, frames_per_latent, segment
 from mucon.model import TeacherForced, build_model
 from mucon.model.backbone import latent_index
 from mucon.model.network import NetworkSize
+from mucon.optimiser import Optimiser, parameter_groups
 from mucon.schedule import TrainingConfig
-from mucon.step import TERMS, Optimiser, loss_vector, parameter_groups, video_losses
+from mucon.step import TERMS, loss_vector, video_losses
 from tests.factories import small_config
 
 SIZE = NetworkSize(dim=5, n_actions=4, max_segments=9)

@@ -190,7 +190,9 @@ def test_another_decoding_or_number_of_threads_is_the_same_run(tmp_path: Path):
 @pytest.mark.parametrize("rate", [1e12, 1e38])
 def test_a_run_that_diverges_says_so_and_leaves_no_weights_that_are_nan(tmp_path: Path, rate: float):
     config = CONFIG.with_values({"training.learning_rate": rate, "training.clip_norm": 1e30})
-    with pytest.raises(Diverged, match=r"diverged in epoch \d: .* NaN or infinite; lower training\.learning_rate"):
+    with pytest.raises(
+        Diverged, match=r"diverged in epoch \d at video 'v\d+': .* NaN or infinite; lower training\.learning_rate"
+    ):
         train_small(tmp_path, config.override("training.epochs", 20))
     if checkpoints.exists(tmp_path / "checkpoint"):
         found = checkpoints.load(tmp_path / "checkpoint")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from mucon.errors import InputError
-from mucon.model.layers import ResidualLayer, dropout, group_norm_rows, pool_pairs
+from mucon.model.layers import DualDilatedLayer, ResidualLayer, dropout, group_norm_rows, linear, pool_pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,21 +19,31 @@ class BackboneConfig:
     """Size of the temporal backbone.
 
     Attributes:
+        kind: `dilated`: residual layers of one dilated convolution each (paper). `dual_dilated`: of two, whose
+            dilations rise and fall (first stage of MS-TCN++). `single`: nothing but the first convolution of width 1,
+            and the pooling.
         channels: D', width of every layer and of the latent sequence.
-        n_layers: residual layers; layer i (from 0) has dilation 2**i.
+        n_layers: residual layers; `single` has none, but keeps their places for `pool_after`.
+        dilation: of layer i, from 0: `exponential` 2**i, `linear` i + 1, `fixed` 1.
         pool_after: 0-based layers after which two frames become one.
         dropout: probability in each residual layer and on the latent sequence.
         n_groups: groups of the one group norm.
+        upsampling: which latent frame stands for frame t. `nearest`: floor(t T' / T), which spreads what is left of an
+            odd tail over the recording. `stride`: t // pooling, the last one for the tail; the borders then lie where
+            the pooling put them, which shows in short recordings.
 
     Raises:
         InputError: a value outside its range.
     """
 
+    kind: Literal["dilated", "dual_dilated", "single"] = "dilated"
     channels: int = 128
     n_layers: int = 11
+    dilation: Literal["exponential", "linear", "fixed"] = "exponential"
     pool_after: tuple[int, ...] = (1, 2, 4, 8)
     dropout: float = 0.25
     n_groups: int = 32
+    upsampling: Literal["nearest", "stride"] = "nearest"
 
     def __post_init__(self) -> None:
         problems = []
@@ -57,9 +69,18 @@ class BackboneConfig:
         """Frames for each latent frame, 2 ** number of poolings."""
         return int(2 ** len(self.pool_after))
 
+    @property
+    def dilations(self) -> tuple[int, ...]:
+        """Of the layers, in order."""
+        if self.dilation == "fixed":
+            return (1,) * self.n_layers
+        return tuple(i + 1 if self.dilation == "linear" else int(2**i) for i in range(self.n_layers))
+
 
 class Backbone(nn.Module):
     """`[T, D]` -> `[T', D']`, T' = T halved after each pooling layer and at least 1.
+
+    Everything up to the group norm is computed in the precision of the features, the rest in float32 at least.
 
     Deviation: a recording shorter than the pooling keeps one latent frame (the published program stops with an error).
     """
@@ -69,31 +90,45 @@ class Backbone(nn.Module):
         self.pool_after = frozenset(config.pool_after)
         self.dropout = config.dropout
         self.first = nn.Linear(dim, config.channels)
-        self.layers = nn.ModuleList(
-            ResidualLayer(config.channels, 2**i, config.dropout) for i in range(config.n_layers)
-        )
+        self.layers = nn.ModuleList(_layers(config))
         self.last = nn.Linear(config.channels, config.channels)
         self.norm = nn.GroupNorm(config.n_groups, config.channels)
 
     def forward(self, features: Tensor) -> Tensor:
         """Latent sequence `[T', D']` of `[T, D]` features."""
-        x = functional.relu(self.first(features))
+        x = functional.relu(linear(features, self.first))
         for i, layer in enumerate(self.layers):
             x = layer(x)
             if i in self.pool_after:
                 x = pool_pairs(x)
-        x = functional.relu(group_norm_rows(self.last(functional.relu(x)), self.norm))
+        x = linear(functional.relu(x), self.last)
+        x = functional.relu(group_norm_rows(x.to(torch.promote_types(x.dtype, torch.float32)), self.norm))
         return dropout(x, self.dropout, self.training)
 
 
-def latent_index(n_frames: int, n_latent: int, *, device: torch.device | None = None) -> Tensor:
-    """For each of T frames the latent frame that stands for it, `[T]` int64: floor(t · T' / T).
+def _layers(config: BackboneConfig) -> Iterator[nn.Module]:
+    for dilation, falling in zip(config.dilations, reversed(config.dilations), strict=True):
+        if config.kind == "dilated":
+            yield ResidualLayer(config.channels, dilation, config.dropout)
+        elif config.kind == "dual_dilated":
+            yield DualDilatedLayer(config.channels, (dilation, falling), config.dropout)
+        else:
+            yield nn.Identity()
 
-    Pooling drops an odd tail and this spreads the rest over all T frames, as the paper's nearest interpolation does.
+
+def latent_index(
+    n_frames: int, n_latent: int, *, stride: int | None = None, device: torch.device | None = None
+) -> Tensor:
+    """For each of T frames the latent frame that stands for it, `[T]` int64.
+
+    Without a stride it is floor(t · T' / T): pooling drops an odd tail and this spreads the rest over all T frames, as
+    the paper's nearest interpolation does. With one it is t // stride, at most T' - 1.
 
     Source: paper, section 4.2.
 
-    >>> latent_index(5, 2).tolist()
-    [0, 0, 0, 1, 1]
+    >>> latent_index(5, 2).tolist(), latent_index(5, 2, stride=2).tolist()
+    ([0, 0, 0, 1, 1], [0, 0, 1, 1, 1])
     """
+    if stride is not None:
+        return torch.arange(n_frames, device=device).div_(stride, rounding_mode="floor").clamp_(max=n_latent - 1)
     return (torch.arange(n_frames, device=device) * n_latent).div_(n_frames, rounding_mode="floor")

@@ -1,4 +1,4 @@
-"""The residual layer of the backbone with a hand-written gradient, and pooling, all on `[T, C]` tensors.
+"""The layers of the backbone with hand-written gradients, and pooling, all on `[T, C]` tensors.
 
 Frames are rows: every convolution is a matrix product, nothing is transposed, and a dilated convolution of width 3 is
 three products of which two are of shifted rows.
@@ -23,6 +23,21 @@ def _dilated(x: Tensor, weight: Tensor, bias: Tensor, dilation: int) -> Tensor:
     return y
 
 
+def _dilated_gradients(
+    x: Tensor, weight: Tensor, grad: Tensor, dilation: int, onto: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Gradients of `_dilated` in its input, added to `onto` where that is given, and in its weight."""
+    grad_x = grad @ weight[1].t() if onto is None else torch.addmm(onto, grad, weight[1].t())
+    grad_weight = torch.zeros_like(weight) if dilation >= len(x) else torch.empty_like(weight)
+    torch.mm(x.t(), grad, out=grad_weight[1])
+    if dilation < len(x):
+        grad_x[:-dilation].addmm_(grad[dilation:], weight[0].t())
+        grad_x[dilation:].addmm_(grad[:-dilation], weight[2].t())
+        torch.mm(x[:-dilation].t(), grad[dilation:], out=grad_weight[0])
+        torch.mm(x[dilation:].t(), grad[:-dilation], out=grad_weight[2])
+    return grad_x, grad_weight
+
+
 class _Residual(torch.autograd.Function):
     """x + keep * (relu(dilated(x)) @ W2 + b2), one node of the graph instead of ten."""
 
@@ -45,22 +60,33 @@ class _Residual(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, w1, w2, hidden, keep = ctx.saved_tensors
-        d = ctx.dilation
         grad_y = grad if keep is None else grad * keep
         grad_hidden = torch.ops.aten.threshold_backward(grad_y @ w2.t(), hidden, 0)
-        grad_x = torch.addmm(grad, grad_hidden, w1[1].t())
-        grad_w1 = torch.zeros_like(w1) if d >= len(x) else torch.empty_like(w1)
-        torch.mm(x.t(), grad_hidden, out=grad_w1[1])
-        if d < len(x):
-            grad_x[:-d].addmm_(grad_hidden[d:], w1[0].t())
-            grad_x[d:].addmm_(grad_hidden[:-d], w1[2].t())
-            torch.mm(x[:-d].t(), grad_hidden[d:], out=grad_w1[0])
-            torch.mm(x[d:].t(), grad_hidden[:-d], out=grad_w1[2])
+        grad_x, grad_w1 = _dilated_gradients(x, w1, grad_hidden, ctx.dilation, grad)
         return grad_x, grad_w1, grad_hidden.sum(0), hidden.t() @ grad_y, grad_y.sum(0), None, None
 
 
+class _Convolution(torch.autograd.Function):
+    """`_dilated` as one node of the graph."""
+
+    apply: Callable[..., Tensor]
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, dilation: int) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.dilation = dilation
+        return _dilated(x, weight, bias, dilation)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        grad_x, grad_weight = _dilated_gradients(x, weight, grad, ctx.dilation, None)
+        return grad_x, grad_weight, grad.sum(0), None
+
+
 class ResidualLayer(nn.Module):
-    """`x + dropout(conv1x1(relu(dilated_conv3(x))))` on `[T, C]`.
+    """`x + dropout(conv1x1(relu(dilated_conv3(x))))` on `[T, C]`, computed in the precision of x.
 
     Weights are stored as `[tap, in, out]` and `[in, out]`; they start as torch's Conv1d does.
 
@@ -75,25 +101,57 @@ class ResidualLayer(nn.Module):
         self.dilated_bias = nn.Parameter(torch.empty(channels))
         self.output_weight = nn.Parameter(torch.empty(channels, channels))
         self.output_bias = nn.Parameter(torch.empty(channels))
-        for parameter, fan_in in (
-            (self.dilated_weight, 3 * channels),
-            (self.dilated_bias, 3 * channels),
-            (self.output_weight, channels),
-            (self.output_bias, channels),
-        ):
-            nn.init.uniform_(parameter, -1 / math.sqrt(fan_in), 1 / math.sqrt(fan_in))
+        _start(self.dilated_weight, self.dilated_bias, fan_in=3 * channels)
+        _start(self.output_weight, self.output_bias, fan_in=channels)
 
     def forward(self, x: Tensor) -> Tensor:
         """`[T, C]` -> `[T, C]`."""
         return _Residual.apply(
             x,
-            self.dilated_weight,
-            self.dilated_bias,
-            self.output_weight,
-            self.output_bias,
+            *(w.to(x.dtype) for w in (self.dilated_weight, self.dilated_bias, self.output_weight, self.output_bias)),
             dropout_mask(x, self.dropout) if self.training and self.dropout > 0 else None,
             self.dilation,
         )
+
+
+class DualDilatedLayer(nn.Module):
+    """`x + dropout(relu(conv1x1([dilated_conv3(x), dilated_conv3'(x)])))` on `[T, C]`, two dilations side by side.
+
+    Weights are stored as `[tap, in, out]` and `[2 in, out]`; they start as torch's Conv1d does.
+
+    Source: the layer of the first stage of MS-TCN++ (Li et al., IEEE TPAMI 2020).
+    """
+
+    def __init__(self, channels: int, dilations: tuple[int, int], dropout: float) -> None:
+        super().__init__()
+        self.dilations = dilations
+        self.dropout = dropout
+        self.dilated_weights = nn.ParameterList(nn.Parameter(torch.empty(3, channels, channels)) for _ in dilations)
+        self.dilated_biases = nn.ParameterList(nn.Parameter(torch.empty(channels)) for _ in dilations)
+        self.fusion_weight = nn.Parameter(torch.empty(2 * channels, channels))
+        self.fusion_bias = nn.Parameter(torch.empty(channels))
+        for weight, bias in zip(self.dilated_weights, self.dilated_biases, strict=True):
+            _start(weight, bias, fan_in=3 * channels)
+        _start(self.fusion_weight, self.fusion_bias, fan_in=2 * channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[T, C]` -> `[T, C]`."""
+        both = [
+            _Convolution.apply(x, weight.to(x.dtype), bias.to(x.dtype), dilation)
+            for weight, bias, dilation in zip(self.dilated_weights, self.dilated_biases, self.dilations, strict=True)
+        ]
+        fused = torch.addmm(self.fusion_bias.to(x.dtype), torch.cat(both, dim=1), self.fusion_weight.to(x.dtype))
+        return x + dropout(torch.relu(fused), self.dropout, self.training)
+
+
+def _start(weight: Tensor, bias: Tensor, fan_in: int) -> None:
+    for parameter in (weight, bias):
+        nn.init.uniform_(parameter, -1 / math.sqrt(fan_in), 1 / math.sqrt(fan_in))
+
+
+def linear(x: Tensor, layer: nn.Linear) -> Tensor:
+    """The layer in the precision of x."""
+    return nn.functional.linear(x, layer.weight.to(x.dtype), layer.bias.to(x.dtype))
 
 
 def dropout_mask(x: Tensor, p: float) -> Tensor:

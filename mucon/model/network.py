@@ -52,6 +52,7 @@ class MuConNetwork(nn.Module):
     def __init__(self, size: NetworkSize, backbone: BackboneConfig, segment_branch: SegmentBranchConfig) -> None:
         super().__init__()
         self.size = size
+        self.stride = backbone.pooling if backbone.upsampling == "stride" else None
         self.backbone = Backbone(size.dim, backbone)
         self.frame_branch = nn.Linear(backbone.channels, size.n_actions)
         self.segment_branch = SegmentBranch(backbone.channels, size.n_actions, segment_branch)
@@ -66,19 +67,35 @@ class MuConNetwork(nn.Module):
         latent = self.backbone(features)
         start = transcript.new_full((1,), self.size.n_actions + 1)
         logits, log_lengths = self.segment_branch.teacher_forced(latent, torch.cat((start, transcript)))
-        return TeacherForced(
-            self.frame_branch(latent),
-            latent_index(len(features), len(latent), device=features.device),
-            logits,
-            log_lengths,
-        )
+        return TeacherForced(self.frame_branch(latent), self._latent_of_frame(features, latent), logits, log_lengths)
+
+    def free_running(self, features: Tensor, n_segments: int) -> tuple[TeacherForced, Tensor]:
+        """Both branches where the segment branch is given its own last action before each step, and those actions.
+
+        It decodes the true number of segments M. Deviation: its actions are the likeliest ones without the end symbol
+        (the published program makes that action 0).
+
+        Args:
+            features: `[T, D]`.
+            n_segments: M, at least 1.
+
+        Returns:
+            The outputs, and `[M]` int64.
+        """
+        latent = self.backbone(features)
+        logits, log_lengths, own = self.segment_branch.free_running(latent, n_segments)
+        outputs = TeacherForced(self.frame_branch(latent), self._latent_of_frame(features, latent), logits, log_lengths)
+        return outputs, own
+
+    def _latent_of_frame(self, features: Tensor, latent: Tensor) -> Tensor:
+        return latent_index(len(features), len(latent), stride=self.stride, device=features.device)
 
     @torch.no_grad()
     def predict(self, features: Tensor) -> tuple[Tensor, Decoded]:
         """Frame log-probabilities `[T, N]` and the greedily decoded segments of `[T, D]` features."""
         latent = self.backbone(features)
         log_probs = torch.log_softmax(self.frame_branch(latent), dim=1)
-        frames = log_probs[latent_index(len(features), len(latent), device=features.device)]
+        frames = log_probs[self._latent_of_frame(features, latent)]
         return frames, self.segment_branch.greedy(latent, self.size.max_segments)
 
 

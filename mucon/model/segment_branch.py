@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from mucon.errors import InputError
-from mucon.model.layers import dropout
+from mucon.model.layers import dropout, dropout_mask
 from mucon.model.recurrence import DecoderWeights, decode_given
 
 
@@ -103,9 +103,10 @@ class SegmentBranch(nn.Module):
             state=(self.initial_hidden(last_hidden.flatten()), self.initial_cell(last_cell.flatten())),
         )
 
-    def embed(self, symbols: Tensor) -> Tensor:
-        """The symbols' share of the decoder's input, `[K]` -> `[K, H]`."""
-        embedded = dropout(functional.relu(self.embedding(symbols)), self.dropout, self.training)
+    def embed(self, symbols: Tensor, keep: Tensor | None = None) -> Tensor:
+        """The symbols' share of the decoder's input, `[K]` -> `[K, H]`, with new dropout or that of `keep` `[K, H]`."""
+        embedded = functional.relu(self.embedding(symbols))
+        embedded = dropout(embedded, self.dropout, self.training) if keep is None else embedded * keep
         symbol_weight = self.combine.weight[:, : self.decoder.hidden_size]
         return functional.linear(embedded, symbol_weight, self.combine.bias)
 
@@ -131,6 +132,33 @@ class SegmentBranch(nn.Module):
         """
         logits, log_lengths = self.heads(*self.recur(self.encode(latent), self.embed(symbols))[:2])
         return logits, log_lengths[:-1]
+
+    def free_running(self, latent: Tensor, n_segments: int) -> tuple[Tensor, Tensor, Tensor]:
+        """As `teacher_forced`, where each step is given the branch's own last action.
+
+        The actions are found first, without a gradient, which a choice does not have anyway; one pass with them and
+        the same dropout then gives the outputs.
+
+        Args:
+            latent: `[T', D']`.
+            n_segments: M, at least 1.
+
+        Returns:
+            Transcript logits `[M+1, N+1]`, log lengths `[M]`, and its actions `[M]` int64.
+        """
+        encoded = self.encode(latent)
+        blank = latent.new_ones(n_segments + 1, self.decoder.hidden_size)
+        keep = dropout_mask(blank, self.dropout) if self.training and self.dropout > 0 else blank
+        with torch.no_grad():
+            reached = encoded
+            symbols = [latent.new_full((1,), self.n_actions + 1, dtype=torch.long)]
+            for step in range(n_segments):
+                _, hidden, cell = self.recur(reached, self.embed(symbols[-1], keep[step : step + 1]))
+                reached = reached._replace(state=(hidden[0], cell))
+                symbols.append(self.transcript_head(hidden)[:, : self.n_actions].argmax(dim=1))
+        given = torch.cat(symbols)
+        logits, log_lengths = self.heads(*self.recur(encoded, self.embed(given, keep))[:2])
+        return logits, log_lengths[:-1], given[1:]
 
     def greedy(self, latent: Tensor, max_segments: int) -> Decoded:
         """The likeliest symbol at each step until the end symbol, at most `max_segments` actions."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import mucon
-from mucon import recipes
+from mucon import checkpoint, recipes
 from mucon.config import TrainConfig
 from mucon.errors import InputError
 from sweeps.service.identity import evaluation_identity, training_identity
@@ -144,7 +145,7 @@ class Trial:
         differences = {path: value for path, value in config.differences().items() if path != "seed"}
         return cls(
             identity=training_identity(
-                config.trained_differences(),
+                _identifying(config),
                 split=split,
                 seed=config.seed,
                 fingerprint=data_fingerprint,
@@ -225,13 +226,23 @@ class SweepInfo:
     config: Mapping[str, Any]
 
 
+def _identifying(config: TrainConfig) -> dict[str, Any]:
+    """The settings of an identity; a model that training starts from counts by its weights, wherever it lies."""
+    settings = config.trained_differences()
+    if config.training.warm_start is not None:
+        trained = checkpoint.load(checkpoint.of_run(Path(config.training.warm_start)))
+        settings["training.warm_start"] = checkpoint.weights_sha256(trained.model)
+    return settings
+
+
 def expand(
     experiment: Experiment,
     *,
     base: TrainConfig,
     settings: Mapping[str, object],
     seeds: Sequence[int],
-    fingerprints: Mapping[str, str],
+    splits: Sequence[str],
+    fingerprint: Callable[[str, TrainConfig], str],
     store: str,
 ) -> dict[Cell, Trial]:
     """Every row of an experiment on every split with every seed.
@@ -241,7 +252,8 @@ def expand(
         base: the configuration under the rows.
         settings: of the command line; they win over the rows'.
         seeds: one trial each.
-        fingerprints: data fingerprint of each split.
+        splits: names.
+        fingerprint: of a split's data for a configuration.
         store: absolute path of the store.
 
     Returns:
@@ -256,9 +268,10 @@ def expand(
     configs = [(variant, base.with_values({**variant.settings, **settings})) for variant in experiment.variants]
     made: dict[Cell, Trial] = {}
     for seed in seeds:
-        for split, fingerprint in fingerprints.items():
+        for split in splits:
             for variant, config in configs:
-                trial = Trial.of(config.override("seed", seed), split=split, data_fingerprint=fingerprint, store=store)
+                seeded = config.override("seed", seed)
+                trial = Trial.of(seeded, split=split, data_fingerprint=fingerprint(split, seeded), store=store)
                 cell = Cell(
                     variant=variant, split=split, seed=seed, identity=trial.identity, evaluation=trial.evaluation
                 )

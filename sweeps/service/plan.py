@@ -13,7 +13,7 @@ from mucon.errors import InputError
 from storage import open_store
 from sweeps.service import tables
 from sweeps.service.experiment import Cell, Column, Experiment, Trial, Variant, expand
-from sweeps.service.recordings import SplitData, absolute, split_data, split_names
+from sweeps.service.recordings import SplitData, absolute, split_data, split_facts, split_names
 from sweeps.service.tables import Known, Table
 from sweeps.service.trial_folder import State, TrialFolder, write_json
 
@@ -117,9 +117,15 @@ def make_plan(
     opened = open_store(store)
     names = split_names(opened) if list(splits) == ["all"] else splits
     looked_at = {name: split_data(opened, name) for name in names}
-    fingerprints = {name: split.fingerprint for name, split in looked_at.items()}
+    facts = {name: split_facts(opened, name) for name in names}
     trials = expand(
-        experiment, base=base, settings=settings, seeds=seeds, fingerprints=fingerprints, store=absolute(store)
+        experiment,
+        base=base,
+        settings=settings,
+        seeds=seeds,
+        splits=tuple(names),
+        fingerprint=lambda split, config: facts[split].fingerprint(config),
+        store=absolute(store),
     )
     plan = Plan(
         experiment=experiment, cells=tuple(trials), splits=looked_at, results=results.absolute(), store=absolute(store)

@@ -13,18 +13,19 @@ from typing import Any
 import torch
 
 import mucon
-from mucon.device import choose_device
+from mucon.device import Precision, choose_device, usable_precision
 from mucon.machine import cpu_name
 
 PACKAGES = ("mucon", "torch", "numpy", "numba", "scipy", "safetensors", "pyarrow", "ray", "mlflow")
 
 
-def environment(device: str, threads: int) -> dict[str, Any]:
+def environment(device: str, threads: int, precision: Precision = "float32") -> dict[str, Any]:
     """Versions, machine, device and source of this process, as plain values.
 
     Args:
         device: where the trial computes, as `cpu` or `cuda`.
         threads: processor threads of its arithmetic.
+        precision: that was asked for; what is recorded is what the device can do.
     """
     return {
         "python": platform.python_version(),
@@ -34,7 +35,7 @@ def environment(device: str, threads: int) -> dict[str, Any]:
         "device": device,
         "device_name": torch.cuda.get_device_name() if device.startswith("cuda") else cpu_name(),
         "threads": threads,
-        "precision": "float32",
+        "precision": usable_precision(precision, choose_device(device)),
         "numerics": mucon.NUMERICS,
         "cpus": os.cpu_count(),
         **_source(),

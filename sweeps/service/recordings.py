@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from mucon.baselines import blind_baseline
+from mucon.config import TrainConfig
 from mucon.errors import InputError
 from mucon.metrics.scores import score
 from mucon.segments import Segmentation
+from mucon.supervision import labelled_of
 from mucon.videos import Video, videos_of, vocabulary_of
 from storage import Store
 from sweeps.service.identity import VideoFacts, data_fingerprint
@@ -22,7 +24,7 @@ class SplitData:
     """A split of a store.
 
     Attributes:
-        fingerprint: of its videos, see `sweeps.service.identity`.
+        fingerprint: of its videos where no training video is labelled, see `sweeps.service.identity`.
         blind: metric -> fraction of the prediction that sees no feature: the commonest training transcript with equal
             lengths.
         commonest: name of the action with most test frames.
@@ -39,11 +41,52 @@ class SplitData:
     n_test: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitFacts:
+    """What a split's videos contribute to what is learnt and measured.
+
+    Attributes:
+        train: with the lengths that are known, seen by the training or not.
+        test: with lengths.
+        actions: names.
+        background: names.
+    """
+
+    train: tuple[VideoFacts, ...]
+    test: tuple[VideoFacts, ...]
+    actions: tuple[str, ...]
+    background: tuple[str, ...]
+
+    def fingerprint(self, config: TrainConfig | None = None) -> str:
+        """The fingerprint for a configuration.
+
+        The test part's lengths are in it, because the scores come from them. Of the training part only those that
+        the training sees are: of the videos that the configuration's `training.labelled` and seed choose.
+        """
+        labelled: set[str] = set()
+        if config is not None and config.training.labelled:
+            known = [video.id for video in self.train if video.lengths is not None]
+            labelled = set(labelled_of(known, len(self.train), config.training.labelled, config.seed))
+        train = (video if video.id in labelled else replace(video, lengths=None) for video in self.train)
+        return data_fingerprint(train, self.test, self.actions, self.background)
+
+
+def split_facts(store: Store, split: str) -> SplitFacts:
+    """What the store says of a split's videos.
+
+    Raises:
+        StoreError: no such split.
+    """
+    vocabulary = vocabulary_of(store)
+    train, test = (
+        tuple(_facts(store, video, vocabulary.names(video.transcript)) for video in videos_of(store, split, part))
+        for part in ("train", "test")
+    )
+    return SplitFacts(train=train, test=test, actions=vocabulary.actions, background=vocabulary.background)
+
+
 def split_data(store: Store, split: str) -> SplitData:
     """Looks at a split.
-
-    Weak training never sees the lengths of its videos' segments, so those of the training part are no part of the
-    fingerprint; the test part's are, because the scores come from them.
 
     Raises:
         StoreError: no such split.
@@ -68,12 +111,7 @@ def split_data(store: Store, split: str) -> SplitData:
     for segmentation in truth:
         np.add.at(frames, segmentation.transcript, segmentation.lengths)
     return SplitData(
-        fingerprint=data_fingerprint(
-            (_facts(store, video, vocabulary.names(video.transcript), with_lengths=False) for video in train),
-            (_facts(store, video, vocabulary.names(video.transcript), with_lengths=True) for video in test),
-            vocabulary.actions,
-            vocabulary.background,
-        ),
+        fingerprint=split_facts(store, split).fingerprint(),
         blind=score(truth, blind_baseline(train, test), vocabulary.background_ids).values,
         commonest=vocabulary.actions[int(frames.argmax())],
         commonest_share=float(frames.max() / frames.sum()),
@@ -93,11 +131,11 @@ def absolute(path: Path) -> str:
     return str(path.expanduser().absolute())
 
 
-def _facts(store: Store, video: Video, transcript: tuple[str, ...], *, with_lengths: bool) -> VideoFacts:
+def _facts(store: Store, video: Video, transcript: tuple[str, ...]) -> VideoFacts:
     return VideoFacts(
         id=video.id,
         n_frames=video.n_frames,
         sha256=store.record(video.id).sha256,
         transcript=transcript,
-        lengths=video.lengths if with_lengths else None,
+        lengths=video.lengths,
     )

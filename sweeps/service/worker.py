@@ -104,7 +104,7 @@ def _recorded(
         {
             "kind": "environment",
             "timestamp": journal.milliseconds(),
-            **provenance.environment(device, trial.config.training.threads),
+            **provenance.environment(device, trial.config.training.threads, trial.config.training.precision),
         }
     )
     written.status(State.RUNNING, reason=None, host=socket.gethostname(), pid=os.getpid())

@@ -45,7 +45,7 @@ def loss(case: dict[str, Tensor], path: str) -> Tensor:
     if path == "classification":
         return frame_cross_entropy(logits, torch.arange(len(logits)), case["true_labels"])
     if path == "supervised_length":
-        return supervised_length_loss(log_lengths, case["true_lengths"])
+        return supervised_length_loss(log_lengths, case["true_lengths"], "share")
     assert path == "transcript_nll_sum", f"no loss of this project answers to {path!r}"
     end = torch.tensor([case["transcript_log_probs"].shape[1] - 1])
     return transcript_nll(case["transcript_log_probs"], torch.cat((case["transcript"], end)))

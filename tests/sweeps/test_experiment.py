@@ -20,7 +20,8 @@ def expanded(**more: object) -> dict[Cell, Trial]:
         "base": TrainConfig(),
         "settings": {},
         "seeds": [1, 2],
-        "fingerprints": {"1": "f", "2": "g"},
+        "splits": ["1", "2"],
+        "fingerprint": lambda split, _: "f" + split,
         "store": "/s",
     }
     return expand(EXPERIMENT, **{**options, **more})
@@ -53,7 +54,15 @@ def test_the_command_lines_settings_win_over_the_rows() -> None:
     )
     experiment = Experiment(name="x", title="X", label_titles=("Shape",), variants=rows)
     settings = {"loss.length": "0.5", "training.epochs": 7}
-    trials = expand(experiment, base=TrainConfig(), settings=settings, seeds=[1], fingerprints={"1": "f"}, store="/s")
+    trials = expand(
+        experiment,
+        base=TrainConfig(),
+        settings=settings,
+        seeds=[1],
+        splits=["1"],
+        fingerprint=lambda *_: "f",
+        store="/s",
+    )
     assert [trial.config.loss.length for trial in trials.values()] == [0.5, 0.5]
     assert [trial.config.training.epochs for trial in trials.values()] == [7, 7]
 
@@ -79,7 +88,7 @@ def test_rows_that_differ_in_evaluation_only_share_their_training() -> None:
     )
     experiment = Experiment(name="priors", title="Priors", label_titles=("Prior",), variants=rows)
     trials = expand(
-        experiment, base=TrainConfig(), settings={}, seeds=[1], fingerprints={"1": "f"}, store="/s"
+        experiment, base=TrainConfig(), settings={}, seeds=[1], splits=["1"], fingerprint=lambda *_: "f", store="/s"
     ).values()
     assert len({trial.identity for trial in trials}) == 1
     assert len({trial.evaluation for trial in trials}) == 3
