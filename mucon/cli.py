@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import signal
 import sys
 import types
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, Diverged, InputError, Interrupted
+from mucon.errors import (
+    EXIT_INPUT,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_PARTIAL,
+    DataWarning,
+    Diverged,
+    InputError,
+    Interrupted,
+)
 from storage import StoreError
 
 if TYPE_CHECKING:
@@ -24,7 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = parser.parse_args(arguments)
     run: Callable[[argparse.Namespace], int] = parsed.run
     try:
-        return run(parsed)
+        with warnings_as_lines():
+            return run(parsed)
     except (InputError, StoreError) as error:
         for problem in error.problems:
             print(f"mucon: {problem}", file=sys.stderr)
@@ -37,6 +49,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+
+
+@contextlib.contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Shows each warning about the data as one line on the error stream; others look as ever."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+            if issubclass(category, DataWarning):
+                print(f"mucon: warning: {message}", file=sys.stderr)
+            else:
+                usual(message, category, *rest)
+
+        warnings.showwarning = show
+        warnings.simplefilter("always", DataWarning)
+        yield
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -64,6 +93,19 @@ def build_parser() -> argparse.ArgumentParser:
 
     _add_evaluate(commands)
     _add_predict(commands)
+
+    weights = commands.add_parser(
+        "import-weights", help="read the authors' published checkpoint", description=_import_weights.__doc__
+    )
+    weights.add_argument("file", type=Path, metavar="FILE.trc", help="weights that the authors' program saved")
+    weights.add_argument("out", type=Path, metavar="OUT", help="folder of the run that appears")
+    weights.add_argument("--recipe", choices=sorted(RECIPES), default="published_program", metavar="RECIPE")
+    weights.add_argument("--mapping", type=Path, metavar="FILE", help="`id name` lines: the names of the actions")
+    weights.add_argument(
+        "--set", dest="settings", action="append", default=[], metavar="PATH=VALUE",
+        help="what the file does not tell, as backbone.pool_after=1,2,4 (repeatable)",
+    )  # fmt: skip
+    weights.set_defaults(run=_import_weights)
 
     recipes = commands.add_parser("recipes", help="list recipes and all settings", description=_recipes.__doc__)
     recipes.set_defaults(run=_recipes)
@@ -254,6 +296,27 @@ def transcript_ids(text: str, vocabulary: Vocabulary) -> tuple[int, ...]:
     if not all(names):
         raise InputError(f"--transcript takes names of actions between commas, not {text!r}: write as pour,stir,pour")
     return vocabulary.ids(names)
+
+
+def _import_weights(args: argparse.Namespace) -> int:
+    """Makes a run of a published checkpoint; `mucon evaluate` and `mucon predict` use it like one trained here.
+
+    The published program pools after the layers 1, 2, 4, 8 (Hollywood Extended: 1, 2, 4, `--recipe hollywood`).
+    """
+    from mucon import checkpoint
+    from mucon.published_weights import import_published
+    from mucon.recipes import RECIPES
+    from storage.layouts.mapping import read_mapping
+
+    if checkpoint.exists(args.out / "checkpoint"):
+        raise InputError(f"OUT is a new folder, {args.out} holds a run: name another, or remove it")
+    config = RECIPES[args.recipe]().with_values(parse_settings(args.settings))
+    actions = None if args.mapping is None else tuple(read_mapping(args.mapping).values())
+    imported = import_published(args.file, config, actions)
+    checkpoint.save(args.out / "checkpoint", imported)
+    size = imported.model.size
+    print(f"imported: {args.out / 'checkpoint'} ({size.dim} features, {size.n_actions} actions)")
+    return EXIT_OK
 
 
 def _recipes(args: argparse.Namespace) -> int:

@@ -112,11 +112,15 @@ class TrainConfig:
         return {path: value for path, value in flatten(self.to_dict()).items() if value != default[path]}
 
     def trained_differences(self) -> dict[str, Any]:
-        """`differences` without the seed and without what does not change the trained weights (`NOT_TRAINED`)."""
+        """`differences` without the seed and without what does not change the trained weights.
+
+        That is what `NOT_TRAINED` names, and a fraction beside an absolute epoch that wins over it.
+        """
+        idle = {"seed", *(["training.lr_drop_fraction"] if self.training.lr_drop_epoch is not None else [])}
         return {
             path: value
             for path, value in self.differences().items()
-            if path != "seed" and not any(path == part or path.startswith(part + ".") for part in NOT_TRAINED)
+            if path not in idle and not any(path == part or path.startswith(part + ".") for part in NOT_TRAINED)
         }
 
 

@@ -1,9 +1,11 @@
-"""The parameters of the authors' published program under their own names, as the state of our network."""
+"""The parameters of the authors' published program under their own names, as our network."""
 
 from __future__ import annotations
 
+import pickle
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mucon.checkpoint import Checkpoint, Progress
+from mucon.config import TrainConfig
 from mucon.errors import InputError
+from mucon.model import NetworkSize, build_model
+from mucon.vocabulary import Vocabulary
+
+PUBLISHED_STEPS = 31
+"""Most steps of the published program's free running."""
+_SIZES = ("backbone.first.weight", "frame_branch.bias", "segment_branch.attention_score")
 
 UNUSED = ("fs_decoder_attention_l3.weight", "fs_decoder_attention_l3.bias")
 """Parameters that the published program has and never uses."""
@@ -85,3 +95,56 @@ def from_published(parameters: Mapping[str, Tensor | NDArray[Any]]) -> dict[str,
             for name in unknown
         )
     return state
+
+
+def import_published(path: Path, config: TrainConfig, actions: Sequence[str] | None = None) -> Checkpoint:
+    """A model of the authors' published checkpoint (`.trc`), to evaluate, predict and train further with.
+
+    The file is read by torch's weights-only loader: nothing in it is executed. Width and number of layers, features
+    and actions come from its tensors. Where the pooling stands and how many groups the norm has do not, they are the
+    configuration's.
+
+    Args:
+        path: the file, a saved state of the network.
+        config: of what the file does not tell.
+        actions: names of the N actions in the order of their ids; `action_0`, ... without them.
+
+    Raises:
+        InputError: not such a file, another network, another number of actions, or a configuration that does not fit.
+    """
+    state = _read_state(path)
+    ours = from_published(state)
+    problems = [f"{name!r} is missing in {path}: give a whole network" for name in _SIZES if name not in ours]
+    if problems:
+        raise InputError(problems)
+    channels, dim = ours["backbone.first.weight"].shape
+    n_actions = len(ours["frame_branch.bias"])
+    n_layers = len({name.split(".")[2] for name in ours if name.startswith("backbone.layers.")})
+    if actions is not None and len(actions) != n_actions:
+        raise InputError(f"{path} names {n_actions} actions, the mapping {len(actions)}: give the one of its data set")
+    vocabulary = Vocabulary(tuple(actions or (f"action_{n}" for n in range(n_actions))))
+    config = config.with_values(
+        {
+            "backbone.channels": channels,
+            "backbone.n_layers": n_layers,
+            "segment_branch.hidden": len(ours["segment_branch.attention_score"]),
+        }
+    )
+    size = NetworkSize(dim=dim, n_actions=n_actions, max_segments=PUBLISHED_STEPS - 1)
+    model = build_model(size, config.backbone, config.segment_branch, seed=config.seed)
+    try:
+        model.load_state_dict(ours)
+    except RuntimeError as error:
+        raise InputError(f"{path} is no network of the published program ({' '.join(str(error).split())})") from error
+    return Checkpoint(model.eval(), config, vocabulary, Progress(epoch=config.training.epochs, finished=True))
+
+
+def _read_state(path: Path) -> dict[str, Tensor]:
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"{path} cannot be read as saved weights ({reason}): give a .trc file") from error
+    if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise InputError(f"{path} holds {type(state).__name__}, not tensors by name: give the network's state alone")
+    return {str(name): value.float() for name, value in state.items()}

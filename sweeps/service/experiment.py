@@ -43,6 +43,17 @@ MUCON_COLUMNS = (
 """The paper's columns of Table 1b, and the accuracy of either branch alone."""
 
 
+FULL_SUPERVISION_COLUMNS = (
+    Column(title="F1@10", metric="f1_at_10"),
+    Column(title="F1@25", metric="f1_at_25"),
+    Column(title="F1@50", metric="f1_at_50"),
+    Column(title="Edit", metric="edit"),
+    Column(title="MoF", metric="mof"),
+    Column(title="MoF frames", metric="mof", prediction="frames"),
+)
+"""The paper's columns for full supervision, and the accuracy of the frame branch alone."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
     """A row of the table.

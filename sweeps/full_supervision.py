@@ -1,0 +1,20 @@
+"""Table "full supervision" of the paper: what the mutual consistency loss adds where all frame labels are shown."""
+
+from mucon import recipes
+from sweeps.service.cli import main
+from sweeps.service.experiment import FULL_SUPERVISION_COLUMNS, Experiment, Variant
+
+EXPERIMENT = Experiment(
+    name="full_supervision",
+    title="Effect of the mutual consistency loss in the fully supervised setting",
+    label_titles=("L_mu",),
+    variants=tuple(
+        Variant(labels=(label,), settings={"training.labelled": 1.0, "loss.mutual_consistency": weight})
+        for label, weight in (("no", 0.0), ("yes", 1.0))
+    ),
+    columns=FULL_SUPERVISION_COLUMNS,
+    base=recipes.breakfast_full,
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(EXPERIMENT))

@@ -1,0 +1,19 @@
+"""Table "mixed" of the paper: the share of the training videos whose frame labels are shown."""
+
+from mucon import recipes
+from sweeps.service.cli import main
+from sweeps.service.experiment import Experiment, Variant
+
+EXPERIMENT = Experiment(
+    name="mixed_supervision",
+    title="Training with mixed supervision",
+    label_titles=("Labelled",),
+    variants=tuple(
+        Variant(labels=(f"{percent} %",), settings={"training.labelled": percent / 100})
+        for percent in (0, 1, 2, 5, 10, 20, 50, 100)
+    ),
+    base=recipes.breakfast_full,
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(EXPERIMENT))
