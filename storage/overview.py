@@ -38,6 +38,7 @@ class Overview:
         action_frames: share of the frames with known labels, by action, the commonest first.
         shards: files of features.
         bytes: of all files.
+        simulated: from what the features were simulated, None where they were not.
     """
 
     path: str
@@ -63,6 +64,7 @@ class Overview:
     action_frames: dict[str, float]
     shards: int
     bytes: int
+    simulated: str | None
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -109,6 +111,7 @@ def overview(store: Store) -> Overview:
         action_frames={name: share[name] / total for name in ordered},
         shards=len(manifest.shards),
         bytes=manifest.n_bytes,
+        simulated=_simulated(manifest.metadata.get("simulated")),
     )
 
 
@@ -119,7 +122,7 @@ def overview_lines(view: Overview) -> list[str]:
         ("store", f"{view.path} (format {view.format_version})"),
         ("videos", f"{view.videos}"),
         ("frames", f"{view.frames} in all; {view.shortest} / {view.median:g} / {view.longest} min/median/max{seconds}"),
-        ("features", f"D = {view.dim}, {view.dtype}"),
+        ("features", f"D = {view.dim}, {view.dtype}{', simulated: ' + view.simulated if view.simulated else ''}"),
         ("actions", f"{len(view.actions)}: {', '.join(view.actions)}"),
         ("background", ", ".join(view.background) or "none"),
     ]
@@ -146,6 +149,16 @@ def overview_lines(view: Overview) -> list[str]:
     )
     width = max(len(name) for name, _ in rows)
     return [f"{name:<{width}}  {text}" for name, text in rows]
+
+
+def _simulated(facts: Any) -> str | None:
+    """The store's metadata about simulation in a few words."""
+    if facts is None:
+        return None
+    if not isinstance(facts, dict):
+        return str(facts)
+    names = ("like", "preset", "seed")
+    return ", ".join(f"{name} {facts[name]}" for name in names if name in facts) or "by unnamed means"
 
 
 def size_text(n_bytes: int) -> str:
