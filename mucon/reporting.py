@@ -119,12 +119,12 @@ def boundary_table(found: Evaluation) -> Table:
     names = list(next(iter(found.undefined.values()), {}))
     units = [unit for unit in ("frames", "seconds") if f"boundary_error_{unit}" in names]
     kinds = [kind for kind in ("boundary_error", "boundary_error_by_index") if f"{kind}_frames" in names]
-    table = Table(title="boundary errors", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(title=f"boundary errors, {' and '.join(units)}", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)
     table.add_column("boundary", no_wrap=True)
     for unit in units:
-        table.add_column(f"mean {unit}", justify="right")
-        table.add_column(f"median {unit}", justify="right")
+        for kind_of_mean in ("mean", "median"):
+            table.add_column(f"{kind_of_mean} {'s' if unit == 'seconds' else unit}", justify="right", no_wrap=True)
     table.add_column("not defined in", justify="right")
     for prediction, values in found.scores.items():
         for kind in kinds:

@@ -13,11 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from mucon import checkpoint as checkpoints
 from mucon.checkpoint import weights_sha256
 from mucon.cli import main
+from mucon.evaluation import Evaluation
 from mucon.recipes import RECIPES
+from mucon.reporting import action_table
 from mucon.training import train
 from mucon.videos import videos_of, vocabulary_of
 from storage import StoreWriter, open_store
@@ -118,7 +121,8 @@ def test_an_evaluation_is_one_line_of_json(store: Path, run: Path, capsys: pytes
     assert found["weights_sha256"] == weights_sha256(checkpoints.load(run / "checkpoint").model)
     for prediction in ("frames", "segments", "full"):
         assert {"mof", "matching_score", "edit", "f1_at_10"} <= set(found[prediction])
-        assert all(0 <= value <= 1 for value in found[prediction].values())
+        fractions = {name: value for name, value in found[prediction].items() if "boundary_error" not in name}
+        assert all(0 <= value <= 1 for value in fractions.values())
 
 
 def test_an_evaluation_is_a_table_for_people(store: Path, run: Path, capsys: pytest.CaptureFixture[str]):
@@ -130,6 +134,70 @@ def test_an_evaluation_is_a_table_for_people(store: Path, run: Path, capsys: pyt
         assert word in shown
     assert max(map(len, shown.splitlines())) <= 80
     assert "…" not in shown
+
+
+def test_alignment_is_evaluated_with_details_for_people_and_for_programs(store: Path, run: Path, capsys):
+    line = ["evaluate", str(run), "--store", str(store), "--device", "cpu", "--task", "alignment"]
+    assert main([*line, "--json"]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert list(plain) == ["frames", "segments", "full", "weights_sha256"]
+    assert main([*line, "--json", "--details"]) == 0
+    (text,) = capsys.readouterr().out.splitlines()
+    found = json.loads(text)
+    assert {name: found[name] for name in plain} == plain
+    assert set(found) - set(plain) == {"task", "recall", "precision", "confusion", "true_frames"}
+    assert found["task"] == "alignment"
+    for prediction in ("frames", "segments", "full"):
+        assert found[prediction]["matching_score"] == 1.0
+        assert 0 < found[prediction]["iod_by_index"] <= 1
+        assert set(found["recall"][prediction]) == set(VOCABULARY.actions)
+        assert [len(row) for row in found["confusion"][prediction]] == [4] * 4
+    assert main([*line, "--details"]) == 0
+    shown = capsys.readouterr().out
+    for word in ("3 recordings, alignment", "IoD idx", "mean frames", "by index", "full: actions", "recall", "2 stir"):
+        assert word in shown
+    assert "seconds" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "…" not in shown
+
+
+def test_boundaries_are_shown_in_seconds_where_the_store_knows_them(run: Path, tmp_path: Path, capsys):
+    names = {"vocabulary": VOCABULARY.actions, "background": VOCABULARY.background}
+    with StoreWriter(tmp_path / "timed", dim=5, dtype="float32", fps=10.0, **names) as writer:
+        for video in small_videos(3):
+            writer.add(video.id, video.read(), transcript=video.transcript, lengths=video.lengths, splits=("1:test",))
+    line = ["evaluate", str(run), "--store", str(tmp_path / "timed"), "--device", "cpu", "--task", "alignment"]
+    assert main([*line, "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)["full"]
+    for name in (
+        "boundary_error",
+        "boundary_error_median",
+        "boundary_error_by_index",
+        "boundary_error_by_index_median",
+    ):
+        assert scores[f"{name}_seconds"] == pytest.approx(scores[f"{name}_frames"] / 10)
+    assert main([*line, "--details"]) == 0
+    shown = capsys.readouterr().out
+    assert "boundary errors, frames and seconds" in shown
+    assert "median s" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_with_many_actions_the_table_names_what_each_is_taken_for(capsys: pytest.CaptureFixture[str]):
+    names = [f"action {n:02}" for n in range(48)]
+    confusion = [[0] * 48 for _ in names]
+    for n in range(20):
+        confusion[n][n], confusion[n][n + 1], confusion[n][n + 2] = 70, 10, 20
+    whole = {"full": dict.fromkeys(names)}
+    found = Evaluation(
+        task="segmentation", scores={"full": {}}, undefined={"full": {}}, recall=whole, precision=whole,
+        confusion={"full": confusion}, true_frames={name: 100 * (n < 20) for n, name in enumerate(names)},
+        per_video=[], segmentations={},
+    )  # fmt: skip
+    Console(width=80).print(action_table(found, "full"))
+    rows = [row for row in capsys.readouterr().out.splitlines() if "action " in row and "percent" not in row]
+    assert len(rows) == 23  # the heading, and the actions that are true or predicted
+    assert rows[3].split() == ["action", "02", "100", "-", "-", "action", "04", "20,", "action", "03", "10"]
 
 
 def test_recordings_are_segmented_from_their_features_alone(run: Path, tmp_path: Path, capsys):
@@ -147,6 +215,30 @@ def test_recordings_are_segmented_from_their_features_alone(run: Path, tmp_path:
     assert main([*command, "--prediction", "frames"]) == 0
     shown = capsys.readouterr().out
     assert re.search(r"^v00: \d+ frames, \d+ segments", shown, re.MULTILINE)
+
+
+def test_a_known_transcript_is_aligned_with_each_recording(run: Path, tmp_path: Path, capsys):
+    paths = [tmp_path / f"{video.id}.npy" for video in small_videos(2)]
+    for path, video in zip(paths, small_videos(2), strict=True):
+        np.save(path, video.read())
+    line = ["predict", str(run), *map(str, paths), "--device", "cpu", "--transcript", "rest, stir,stir ,drink"]
+    for prediction in ("frames", "segments", "full"):
+        assert main([*line, "--prediction", prediction, "--json"]) == 0
+        for video, text in zip(small_videos(2), capsys.readouterr().out.splitlines(), strict=True):
+            found = json.loads(text)
+            assert [segment["action"] for segment in found["segments"]] == ["rest", "stir", "stir", "drink"]
+            assert sum(segment["frames"] for segment in found["segments"]) == video.n_frames
+            assert not found["cut"]
+
+
+def test_a_transcript_that_is_wrong_is_one_line(run: Path, tmp_path: Path, capsys):
+    np.save(tmp_path / "clip.npy", np.zeros((3, 5)))
+    line = ["predict", str(run), str(tmp_path / "clip.npy"), "--device", "cpu", "--transcript"]
+    assert "'stirr' is not an action of the vocabulary (did you mean 'stir'" in refused(capsys, [*line, "rest,stirr"])
+    assert "between commas, not 'rest,,stir': write as" in refused(capsys, [*line, "rest,,stir"])
+    assert "between commas, not ''" in refused(capsys, [*line, ""])
+    assert "'clip' has 4 segments and 3 frames" in refused(capsys, [*line, "rest,stir,rest,stir"])
+    assert "frames, segments, full, not 'y'" in refused(capsys, [*line, "rest,stir", "--prediction", "y"])
 
 
 def test_all_settings_and_recipes_are_listed(capsys: pytest.CaptureFixture[str]):

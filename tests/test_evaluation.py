@@ -7,14 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from mucon import checkpoint as checkpoints
-from mucon.checkpoint import Checkpoint
+from mucon.checkpoint import Checkpoint, weights_sha256
 from mucon.decoding.config import DecodingConfig
 from mucon.errors import InputError
 from mucon.evaluation import evaluate
 from mucon.inference import PREDICTIONS
-from mucon.metrics.scores import score
+from mucon.metrics.alignment import BY_INDEX, alignment_scores
+from mucon.metrics.boundaries import boundary_scores
+from mucon.metrics.scores import METRICS, score
 from mucon.training import train
 from mucon.videos import Video
 from tests.factories import VOCABULARY, make_video, small_config, small_videos
@@ -94,3 +97,97 @@ def test_the_same_model_has_the_same_scores_twice(trained: Checkpoint, tmp_path:
     checkpoints.save(tmp_path / "copy", trained)
     copy = checkpoints.load(tmp_path / "copy")
     assert evaluate(copy, small_videos(4)).to_dict() == evaluate(trained, small_videos(4)).to_dict()
+
+
+def test_an_alignment_has_the_true_transcripts_and_the_metrics_by_index(trained: Checkpoint):
+    videos = small_videos(6)
+    found = evaluate(trained, videos, task="alignment", fps=10.0)
+    truths = [video.segmentation for video in videos]
+    for name in PREDICTIONS:
+        predicted = [found.segmentations[name][video.id] for video in videos]
+        assert [tuple(one.transcript) for one in predicted] == [video.transcript for video in videos]
+        parts = [
+            score(truths, predicted, VOCABULARY.background_ids),
+            boundary_scores(truths, predicted, fps=10.0),
+            alignment_scores(truths, predicted, VOCABULARY.background_ids, fps=10.0),
+        ]
+        assert found.scores[name] == {key: value for part in parts for key, value in part.values.items()}
+        assert found.undefined[name] == {key: value for part in parts for key, value in part.undefined.items()}
+        assert found.scores[name]["matching_score"] == 1.0
+        assert set(found.scores[name]) >= {*BY_INDEX, "boundary_error_by_index_seconds", "boundary_error_seconds"}
+    assert (found.task, found.n_cut, found.n_empty) == ("alignment", 0, 0)
+
+
+def test_segmentation_has_no_metric_by_index_and_no_seconds_where_fps_is_not_known(trained: Checkpoint):
+    found = evaluate(trained, small_videos(5))
+    assert found.task == "segmentation"
+    for undefined in found.undefined.values():
+        assert set(undefined) == {*METRICS, "boundary_error_frames", "boundary_error_median_frames"}
+    assert "boundary_error_seconds" in evaluate(trained, small_videos(5), fps=10.0).undefined["full"]
+
+
+def test_recall_precision_and_confusion_are_of_all_recordings_together(trained: Checkpoint):
+    videos = small_videos(6)
+    found = evaluate(trained, videos)
+    labels = np.concatenate([video.frame_labels() for video in videos])
+    for name in PREDICTIONS:
+        predicted = np.concatenate([found.segmentations[name][video.id].to_frame_labels() for video in videos])
+        counts = np.array(found.confusion[name])
+        assert counts.sum() == len(labels) == sum(found.true_frames.values())
+        assert counts.trace() / counts.sum() == pytest.approx(found.scores[name]["mof"])
+        for n, action in enumerate(VOCABULARY.actions):
+            assert found.recall[name][action] == pytest.approx((predicted[labels == n] == n).mean())
+            some = predicted == n
+            assert found.precision[name][action] == (pytest.approx((labels[some] == n).mean()) if some.any() else None)
+
+
+def test_frames_without_any_action_count_against_recall_and_are_in_no_column():
+    found = evaluate(checkpoint(end=1e4), small_videos(3))
+    assert found.confusion["full"] == [[0] * 4] * 4
+    assert found.recall["full"] == dict.fromkeys(VOCABULARY.actions, 0.0)
+    assert found.precision["full"] == dict.fromkeys(VOCABULARY.actions)
+    assert "boundary_error_frames" not in found.scores["full"]
+    assert found.undefined["full"]["boundary_error_frames"] == 3
+
+
+def test_the_model_that_is_evaluated_stays_as_it_is(trained: Checkpoint):
+    model = trained.model
+    expected = evaluate(trained, small_videos(3)).to_dict()
+    before, places = weights_sha256(model), [parameter.data_ptr() for parameter in model.parameters()]
+    model.train()
+    try:
+        for task in ("segmentation", "alignment"):
+            found = evaluate(trained, small_videos(3), task=task)
+            assert all(module.training for module in model.modules())
+            assert task == "alignment" or found.to_dict() == expected
+    finally:
+        model.eval()
+    assert weights_sha256(model) == before
+    assert [parameter.data_ptr() for parameter in model.parameters()] == places
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+def test_a_model_on_the_processor_stays_there_when_a_gpu_evaluates_it(trained: Checkpoint):
+    for task in ("segmentation", "alignment"):
+        found = evaluate(trained, small_videos(3), device="cuda", task=task)
+        assert found.scores["full"]["mof"] > 0.0
+        assert {parameter.device.type for parameter in trained.model.parameters()} == {"cpu"}
+
+
+def test_an_unknown_task_is_refused():
+    with pytest.raises(InputError, match=r"segmentation or alignment, not 'aligment'.*did you mean 'alignment'"):
+        evaluate(checkpoint(), small_videos(1), task="aligment")
+
+
+def test_truths_that_cannot_be_evaluated_are_all_named():
+    other = Video.from_arrays("other", np.zeros((9, 5)), (1, 7), (4, 5))
+    crowded = Video.from_arrays("crowded", np.zeros((2, 5)), (1, 2, 1), (1, 0, 1))
+    with pytest.raises(InputError) as caught:
+        evaluate(checkpoint(), [other, crowded], task="alignment")
+    assert caught.value.problems == (
+        "action ids are 0 to 3, 'other' has [7]: correct its transcript",
+        "each segment has at least one frame, 'crowded' has 3 segments and 2 frames: correct its transcript",
+    )
+    with pytest.raises(InputError) as caught:
+        evaluate(checkpoint(), [other, crowded])
+    assert caught.value.problems == ("action ids are 0 to 3, 'other' has [7]: correct its transcript",)

@@ -7,11 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from mucon.checkpoint import Checkpoint, Progress
+from mucon.checkpoint import Checkpoint, Progress, weights_sha256
 from mucon.decoding.config import DecodingConfig
 from mucon.decoding.length_priors import Flat, Poisson, PoissonPerClass
+from mucon.decoding.rounding import largest_remainder
 from mucon.errors import InputError
-from mucon.inference import PREDICTIONS, align, length_prior, predict
+from mucon.inference import PREDICTIONS, align, align_transcript, length_prior, predict
 from mucon.masks import absolute_lengths
 from mucon.model import NetworkSize, build_model
 from mucon.segments import Segmentation
@@ -163,3 +164,94 @@ def test_predicting_changes_nothing_and_draws_nothing():
     assert all(torch.equal(tensor, before[name]) for name, tensor in given.model.state_dict().items())
     for name in PREDICTIONS:
         assert first[name].to_frame_labels().tolist() == second[name].to_frame_labels().tolist()
+
+
+GIVEN = (0, 2, 2, 1)
+
+
+@pytest.mark.parametrize("T", [4, 5, 15, 40])
+@pytest.mark.parametrize("seed", range(3))
+def test_every_aligned_prediction_has_the_given_transcript_and_covers_the_recording(seed: int, T: int):
+    found = align_transcript(checkpoint(seed), features(T), GIVEN)
+    assert not found.cut
+    assert list(found.segmentations) == list(PREDICTIONS)
+    for prediction in found.segmentations.values():
+        assert tuple(prediction.transcript) == GIVEN
+        assert prediction.n_frames == T
+        assert (prediction.lengths >= 1).all()
+
+
+def test_aligned_segments_have_the_lengths_under_teacher_forcing():
+    given = checkpoint()
+    with torch.no_grad():
+        log_lengths = given.model(features(50), torch.tensor(GIVEN)).log_lengths
+    exact = absolute_lengths(log_lengths.double(), 50).numpy()
+    found = align_transcript(given, features(50), GIVEN).segmentations["segments"]
+    assert found.lengths.tolist() == largest_remainder(exact, 50).tolist()
+    assert exact.std() > 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_aligned_full_and_frames_are_the_best_with_and_without_preferred_lengths(seed: int):
+    given = checkpoint(seed)
+    log_probs, _ = given.model.predict(features(18))
+    with torch.no_grad():
+        log_lengths = given.model(features(18), torch.tensor(GIVEN)).log_lengths
+    found = align_transcript(given, features(18), GIVEN).segmentations
+    poisson = poisson_table(absolute_lengths(log_lengths.double(), 18).numpy(), 18)
+    for name, table in (("full", poisson), ("frames", np.zeros_like(poisson))):
+        score = true_score(log_probs.numpy(), found[name].transcript, found[name].lengths, table)
+        best = best_score_by_recursion(log_probs.numpy(), np.array(GIVEN), table)
+        assert score == pytest.approx(best, rel=1e-6), name
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_transcript_that_the_network_names_itself_is_aligned_as_it_is_segmented(seed: int):
+    given = checkpoint(seed, end=-1e3, max_segments=5)
+    segmented = predict(given, features(60)).segmentations
+    aligned = align_transcript(given, features(60), segmented["full"].transcript.tolist()).segmentations
+    for name in ("segments", "full"):
+        assert np.abs(aligned[name].lengths - segmented[name].lengths).max() <= 1
+
+
+def test_a_length_cap_holds_for_the_aligned_full_prediction_alone():
+    capped = DecodingConfig(max_length=11)
+    free = align_transcript(checkpoint(), features(40), GIVEN).segmentations
+    found = align_transcript(checkpoint(), features(40), GIVEN, decoding=capped).segmentations
+    assert found["full"].lengths.max() <= 11
+    assert found["frames"].lengths.tolist() == free["frames"].lengths.tolist()
+    with pytest.raises(InputError, match="4 of them cannot fill 40 frames"):
+        align_transcript(checkpoint(), features(40), GIVEN, decoding=DecodingConfig(max_length=9))
+
+
+@pytest.mark.parametrize(
+    ("transcript", "said"),
+    [
+        ((), "has at least one action, that of the recording has none: name its actions"),
+        ((0, 1, 4), r"action ids are 0 to 3, the recording has \[4\]: correct its transcript"),
+        ((-1, 1), r"the recording has \[-1\]: "),
+        ((0, 1) * 5, "the recording has 10 segments and 9 frames: correct its transcript"),
+    ],
+)
+def test_a_transcript_that_cannot_be_aligned_is_refused(transcript: tuple[int, ...], said: str):
+    with pytest.raises(InputError, match=said):
+        align_transcript(checkpoint(), features(9), transcript)
+
+
+def test_aligning_refuses_the_same_requests_as_segmenting():
+    with pytest.raises(InputError, match="not 'viterbi'"):
+        align_transcript(checkpoint(), features(9), GIVEN, predictions=("viterbi",))
+    with pytest.raises(InputError, match="looks transposed"):
+        align_transcript(checkpoint(), torch.zeros(5, 9), GIVEN)
+    assert list(align_transcript(checkpoint(), features(9), GIVEN, predictions=("full",)).segmentations) == ["full"]
+
+
+def test_aligning_changes_nothing_and_draws_nothing():
+    given, given_features, transcript = checkpoint(), features(20), list(GIVEN)
+    before, generator = weights_sha256(given.model), torch.get_rng_state()
+    first, second = (align_transcript(given, given_features, transcript).segmentations for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), generator)
+    assert (weights_sha256(given.model), transcript) == (before, list(GIVEN))
+    assert all(parameter.grad is None for parameter in given.model.parameters())
+    for name in PREDICTIONS:
+        assert first[name].lengths.tolist() == second[name].lengths.tolist()
