@@ -61,3 +61,39 @@ def best_score_by_recursion(frame_log_probs, transcript, log_prior, longest=None
         segment = until[stops] - until[starts] + np.asarray(log_prior)[m, np.where(allowed, length, 1)]
         best = np.where(allowed, best[:, None] + segment, -np.inf).max(axis=0)
     return float(best[T])
+
+
+def best_transcript_by_alignment(frame_log_probs, transcripts, means, longest=None) -> tuple[int, float]:
+    """Every transcript that can fill the recording aligned by itself; the first of the best, and its score."""
+    T = len(frame_log_probs)
+    scores = [
+        best_score_by_recursion(frame_log_probs, transcript, poisson_table(np.asarray(means)[transcript], T), longest)
+        if len(transcript) <= T <= len(transcript) * (longest or T)
+        else -math.inf
+        for transcript in (np.asarray(one) for one in transcripts)
+    ]
+    best = max(scores)
+    return next(i for i, score in enumerate(scores) if math.isclose(score, best, rel_tol=1e-12, abs_tol=1e-12)), best
+
+
+def published_score_of_all(frame_log_probs, transcript, means, step, max_length) -> float:
+    """Every choice of whole steps, scored as golden/README.md says the published program scores.
+
+    A segment's frames count for it from one step after its begin to one step after its end; frames after the last
+    whole step do not count. The peak by which a prior is divided was found from the scores in golden/viterbi.npz.
+    """
+    n_steps = len(frame_log_probs) // step
+    best = -math.inf
+    for steps in compositions(n_steps, len(transcript), max_length // step):
+        score, begin = 0.0, 0
+        for m, n in enumerate(int(n) for n in steps):
+            action, mean = transcript[m], means[transcript[m]]
+            first = 0 if m == 0 else begin + 1
+            stop = min(begin + n + 1, n_steps)
+            score += float(np.sum(np.asarray(frame_log_probs)[first * step : stop * step, action]))
+            score += n * step * math.log(mean) - mean - math.lgamma(n * step + 1)
+            rounded = round(mean)
+            score -= (rounded * math.log(rounded) if rounded else 0.0) - rounded - math.lgamma(math.floor(mean) + 1)
+            begin += n
+        best = max(best, score)
+    return best

@@ -150,10 +150,11 @@ def cumulate(
     T, N = frame_log_probs.shape
     gained = np.zeros((N, T + 1))
     most = np.zeros(T + 1)
-    actions = np.flatnonzero(used)
     for t in range(T):
         top = floor
-        for action in actions:
+        for action in range(N):
+            if not used[action]:
+                continue
             value = float(frame_log_probs[t, action])
             if not value < np.inf:
                 return gained, most, t
@@ -238,13 +239,13 @@ def highest(total: Floats, still: Floats, low: int, high: int) -> float:
 
 @compiled
 def walk(
-    depths: Ints, stops: Ints, complete: NDArray[np.bool_], actions: Ints, gained: Floats, still: Floats,
-    constants: Floats, peaks: Floats, reversed_shape: Floats, cap: int, known: float,
+    depths: Ints, stops: Ints, complete: NDArray[np.bool_], actions: Ints, fewest: Ints, most: Ints, reach: Floats,
+    gained: Floats, still: Floats, constants: Floats, peaks: Floats, reversed_shape: Floats, cap: int,
 ) -> tuple[Floats, int]:  # fmt: skip
     """Best score of each transcript of a prefix tree, depth first, and how many rows that took.
 
     A row, the best scores of one prefix at every end, is computed once for all transcripts that begin with it. A
-    subtree is left out where no transcript of it can come near the best known score: what its prefix has, the most
+    subtree is left out where no transcript of it can come near the best score so far: what its prefix has, the most
     that the frames still to come can give, and the peaks of the priors still to come are together less.
 
     Args:
@@ -252,28 +253,29 @@ def walk(
         stops: likewise.
         complete: likewise; at least one.
         actions: likewise.
+        fewest: of `depths_below`.
+        most: likewise.
+        reach: likewise.
         gained: `[N T+1]` of `cumulate`.
         still: `[T+1]` of `cumulate`.
         constants: `[N]`, of the log priors.
         peaks: `[N]`, the highest log priors.
         reversed_shape: as in `extend`.
         cap: the longest segment.
-        known: a score that a transcript has, -inf if none is known.
 
     Returns:
         `[K]`, -inf where no transcript ends or where it cannot be the best; rows.
     """
     n_nodes, T = len(depths), len(still) - 1
-    fewest, most, reach = depths_below(depths, stops, complete, actions, peaks)
-    n_levels = depths.max() + 1
-    total = np.empty((n_levels, T + 1))
-    total[0, 0] = 0.0
-    lows, highs = np.zeros(n_levels, np.int64), np.zeros(n_levels, np.int64)
-    tops = np.full(n_levels, still[0])
+    n_levels = 1
+    for node in range(n_nodes):
+        n_levels = max(n_levels, depths[node] + 1)
+    total = np.zeros((n_levels, T + 1))
+    lows, highs, tops = np.zeros(n_levels, np.int64), np.zeros(n_levels, np.int64), np.zeros(n_levels)
     weights, starts = np.empty(T + 1), np.empty(T + 1, np.int32)
     scores = np.full(n_nodes, -np.inf)
-    n_rows = 0
-    node = 0
+    known, n_rows, node = -np.inf, 0, 0
+    tops[0] = still[0]
     while node < n_nodes:
         level, action = depths[node], actions[node]
         bound = tops[level - 1] + peaks[action] + reach[node]
@@ -287,11 +289,10 @@ def walk(
         )  # fmt: skip
         n_rows += 1
         lows[level], highs[level] = first, last
+        tops[level] = highest(total[level], still, first, last)
         if complete[node]:
             scores[node] = total[level, T]
             known = max(known, scores[node])
-        if most[node] > 0:
-            tops[level] = highest(total[level], still, first, last)
         node += 1
     return scores, n_rows
 
@@ -301,14 +302,17 @@ def place_of(bounds: Floats, n_kept: int, bound: float) -> int:
     """Where a bound belongs among the highest: a free place, that of the least which it exceeds, or -1."""
     if n_kept < len(bounds):
         return n_kept
-    place = int(np.argmin(bounds))
-    return place if bound > bounds[place] else -1
+    least = 0
+    for place in range(1, n_kept):
+        if bounds[place] < bounds[least]:
+            least = place
+    return least if bound > bounds[least] else -1
 
 
 @compiled
 def walk_beam(
-    depths: Ints, stops: Ints, complete: NDArray[np.bool_], actions: Ints, gained: Floats, still: Floats,
-    constants: Floats, peaks: Floats, reversed_shape: Floats, cap: int, beam: int,
+    depths: Ints, stops: Ints, complete: NDArray[np.bool_], actions: Ints, fewest: Ints, most: Ints, reach: Floats,
+    gained: Floats, still: Floats, constants: Floats, peaks: Floats, reversed_shape: Floats, cap: int, beam: int,
 ) -> tuple[Floats, int]:  # fmt: skip
     """As `walk`, but level by level, and of the prefixes of each length only `beam` are followed: not exact.
 
@@ -316,41 +320,44 @@ def walk_beam(
     prefix gets its score.
     """
     n_nodes, T = len(depths), len(still) - 1
-    fewest, most, reach = depths_below(depths, stops, complete, actions, peaks)
     width = min(beam, n_nodes)
-    total, extended = np.zeros((width, T + 1)), np.empty((width, T + 1))
-    row, weights, starts = np.empty(T + 1), np.empty(T + 1), np.empty(T + 1, np.int32)
-    nodes, kept, bounds = np.full(width, -1, np.int64), np.empty(width, np.int64), np.empty(width)
+    total = np.zeros((2, width + 1, T + 1))  # this level's rows and the next one's, with one to spare
+    slots, nodes = np.zeros((2, width), np.int64), np.zeros((2, width), np.int64)
+    bounds, weights, starts = np.empty(width), np.empty(T + 1), np.empty(T + 1, np.int32)
     scores = np.full(n_nodes, -np.inf)
     n_followed, n_rows, level = 1, 0, 0
     while n_followed:
-        n_kept = 0
+        here, there = level % 2, (level + 1) % 2
+        n_kept, spare = 0, 0
         for i in range(n_followed):
-            node = nodes[i]
-            low = max(level, T - most[node] * cap) if level else 0
-            high = min(T - fewest[node], level * cap) if level else 0
-            child, stop = node + 1, stops[node] if level else n_nodes
-            while child < stop:
-                node, child = child, stops[child]
-                if most[node] < 0:
-                    continue
+            low, high, node, stop = 0, 0, -1, n_nodes
+            if level:
+                node = nodes[here, i]
+                stop = stops[node]
+                low, high = max(level, T - most[node] * cap), min(T - fewest[node], level * cap)
+            node += 1
+            while node < stop:
                 action = actions[node]
-                first, last = max(level + 1, T - most[node] * cap), min(T - fewest[node], (level + 1) * cap)
-                extend(
-                    total[i], low, high, gained[action], constants[action], reversed_shape, first, last, cap,
-                    weights, starts, row,
-                )  # fmt: skip
-                n_rows += 1
-                if complete[node]:
-                    scores[node] = row[T]
-                bound = highest(row, still, first, last) + reach[node]
-                place = place_of(bounds, n_kept, bound) if most[node] else -1
-                if place >= 0:
-                    n_kept = max(n_kept, place + 1)
-                    bounds[place], kept[place] = bound, node
-                    extended[place] = row
-        total, extended = extended, total
-        nodes, kept = kept, nodes
+                if most[node] >= 0:
+                    first, last = max(level + 1, T - most[node] * cap), min(T - fewest[node], (level + 1) * cap)
+                    row = total[there, spare]
+                    extend(
+                        total[here, slots[here, i]], low, high, gained[action], constants[action], reversed_shape,
+                        first, last, cap, weights, starts, row,
+                    )  # fmt: skip
+                    n_rows += 1
+                    if complete[node]:
+                        scores[node] = row[T]
+                    bound = highest(row, still, first, last) + reach[node]
+                    place = place_of(bounds, n_kept, bound) if most[node] else -1
+                    if place == n_kept:
+                        n_kept += 1
+                        slots[there, place], spare = spare, n_kept
+                    elif place >= 0:
+                        slots[there, place], spare = spare, slots[there, place]
+                    if place >= 0:
+                        bounds[place], nodes[there, place] = bound, node
+                node = stops[node]
         n_followed = n_kept
         level += 1
     return scores, n_rows

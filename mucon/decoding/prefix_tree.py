@@ -56,8 +56,7 @@ class PrefixTree:
             indices += [-1] * (len(one) - shared)
             indices[-1] = first[one]
             before = one
-        arrays = [np.array(values, dtype=np.int64) for values in (actions, depths, _stops(depths), indices)]
-        return cls(*arrays, n_transcripts=len(given))
+        return cls(np.array(actions), np.array(depths), np.array(_stops(depths)), np.array(indices), len(given))
 
 
 def _n_shared(a: tuple[int, ...], b: tuple[int, ...]) -> int:

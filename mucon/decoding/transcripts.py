@@ -84,13 +84,16 @@ def _scores(
     if bad_frame >= 0:
         raise InputError(unusable(evidence, np.flatnonzero(used), bad_frame))
     complete = (tree.transcripts >= 0) & (tree.depths <= T) & (tree.depths * cap >= T)
-    problem = (tree.depths, tree.stops, complete, tree.actions, gained, still)
-    prior = (terms.constants, terms.log_probs(modes), np.ascontiguousarray(terms.shapes[0, cap::-1]), cap)
+    peaks = terms.log_probs(modes)
+    nodes = (tree.depths, tree.stops, complete, tree.actions)
+    problem = (*nodes, *kernels.depths_below(*nodes, peaks), gained, still)
+    prior = (terms.constants, peaks, np.ascontiguousarray(terms.shapes[0, cap::-1]), cap)
     scores: NDArray[np.float64]
     if beam is None:
-        scores, _ = kernels.walk(*problem, *prior, -np.inf)
+        scores, _ = kernels.walk(*problem, *prior)
     else:
-        scores, _ = kernels.walk_beam(*problem, *prior, beam)
+        widest = int(np.bincount(tree.depths).max())
+        scores, _ = kernels.walk_beam(*problem, *prior, min(beam, widest))
     return scores
 
 
