@@ -1,7 +1,8 @@
 """A trained or half-trained model as a folder: safetensors weights and readable JSON, no pickle.
 
 `FOLDER/weights.safetensors`, `config.json`, `vocabulary.json`, `state.json` (format version, size, progress), and
-`optimiser.safetensors` where the optimiser remembers more than the weights. A new
+`optimiser.safetensors` where the optimiser remembers more than the weights, and `training.json` once training has
+ended: what inference may use of the training videos. A new
 checkpoint is written beside the old one and takes its place by renaming, so that one whole checkpoint always stands.
 """
 
@@ -14,7 +15,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from safetensors import SafetensorError
@@ -49,6 +50,30 @@ class Progress:
     finished: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingFacts:
+    """What inference may use of the training videos; made when training ends.
+
+    Attributes:
+        transcripts: the distinct ones, sorted.
+        mean_lengths: `[N]` frames of a segment of each action, where the network sees them.
+        frame_shares: `[N]` share of each action in the frames, where the network sees them.
+    """
+
+    transcripts: tuple[tuple[int, ...], ...]
+    mean_lengths: tuple[float, ...]
+    frame_shares: tuple[float, ...]
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Self:
+        """Of the dictionary that `dataclasses.asdict` makes."""
+        return cls(
+            transcripts=tuple(tuple(one) for one in value["transcripts"]),
+            mean_lengths=tuple(value["mean_lengths"]),
+            frame_shares=tuple(value["frame_shares"]),
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A model with what it needs to be used or trained further.
@@ -59,6 +84,7 @@ class Checkpoint:
         vocabulary: the actions.
         progress: how far training has come.
         optimiser: the optimiser's own tensors, where it has any.
+        facts: of the training videos; None before training ends, and in checkpoints of others.
     """
 
     model: MuConNetwork
@@ -66,6 +92,7 @@ class Checkpoint:
     vocabulary: Vocabulary
     progress: Progress
     optimiser: Mapping[str, Tensor] = field(default_factory=dict)
+    facts: TrainingFacts | None = None
 
 
 def weights_sha256(model: torch.nn.Module) -> str:
@@ -90,6 +117,8 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
         optimiser = {name: tensor.detach().cpu().clone() for name, tensor in checkpoint.optimiser.items()}
         save_file(optimiser, fresh / "optimiser.safetensors")
     reach("checkpoint.weights")
+    if checkpoint.facts is not None:
+        _write_json(fresh / "training.json", asdict(checkpoint.facts))
     _write_json(fresh / "config.json", checkpoint.config.to_dict())
     _write_json(fresh / "vocabulary.json", checkpoint.vocabulary.to_dict())
     state = {"format_version": FORMAT_VERSION, "size": asdict(checkpoint.model.size)}
@@ -133,6 +162,8 @@ def load(folder: Path, device: torch.device | str = "cpu") -> Checkpoint:
         config = TrainConfig.from_dict(_read_json(found / "config.json"))
         vocabulary = Vocabulary.from_dict(_read_json(found / "vocabulary.json"))
         size, progress = NetworkSize(**state["size"]), Progress(**state["progress"])
+        told = found / "training.json"
+        facts = TrainingFacts.from_dict(_read_json(told)) if told.exists() else None
     except (KeyError, TypeError) as error:
         raise InputError(f"{found} is damaged, its JSON files lack what they held ({error}): restore a copy") from error
     model = build_model(size, config.backbone, config.segment_branch, seed=config.seed)
@@ -142,7 +173,7 @@ def load(folder: Path, device: torch.device | str = "cpu") -> Checkpoint:
         raise InputError(_damaged(found / "weights.safetensors", error)) from error
     state_of_optimiser = found / "optimiser.safetensors"
     optimiser = _tensors(state_of_optimiser, device) if state_of_optimiser.exists() else {}
-    return Checkpoint(model.to(device).eval(), config, vocabulary, progress, optimiser)
+    return Checkpoint(model.to(device).eval(), config, vocabulary, progress, optimiser, facts)
 
 
 def _tensors(path: Path, device: torch.device | str = "cpu") -> dict[str, Tensor]:

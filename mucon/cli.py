@@ -11,7 +11,7 @@ import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from mucon.errors import (
     EXIT_INPUT,
@@ -26,6 +26,8 @@ from mucon.errors import (
 from storage import StoreError
 
 if TYPE_CHECKING:
+    from mucon.config import TrainConfig
+    from mucon.decoding.config import DecodingConfig
     from mucon.vocabulary import Vocabulary
 
 
@@ -57,11 +59,18 @@ def warnings_as_lines() -> Iterator[None]:
     with warnings.catch_warnings():
         usual = warnings.showwarning
 
-        def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
             if issubclass(category, DataWarning):
                 print(f"mucon: warning: {message}", file=sys.stderr)
             else:
-                usual(message, category, *rest)
+                usual(message, category, filename, lineno, file, line)
 
         warnings.showwarning = show
         warnings.simplefilter("always", DataWarning)
@@ -129,6 +138,7 @@ def _add_evaluate(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     evaluate.add_argument(
         "--details", action="store_true", help="recall, precision and confusion of each action, boundary errors"
     )
+    _add_decoding(evaluate)
     evaluate.add_argument("--figure", type=Path, metavar="FILE", help="draw truth and predictions (.png, .svg, .pdf)")
     evaluate.add_argument(
         "--recordings", nargs="+", metavar="ID", help="recordings of the figure (default: the first 3)"
@@ -144,9 +154,17 @@ def _add_predict(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     predict.add_argument(
         "--transcript", metavar="A,B,C", help="known actions in their order: finds where each of them lies"
     )
+    _add_decoding(predict)
     predict.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:0 (default auto)")
     predict.add_argument("--json", action="store_true", help="one line of JSON per recording")
     predict.set_defaults(run=_predict)
+
+
+def _add_decoding(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--set", dest="settings", action="append", default=[], metavar="decoding.NAME=VALUE",
+        help="decode in another way than the run says, as decoding.beam=10 (repeatable; see `mucon recipes`)",
+    )  # fmt: skip
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:
@@ -164,6 +182,22 @@ def parse_settings(settings: Sequence[str]) -> dict[str, str]:
     if wrong:
         raise InputError(f"--set takes PATH=VALUE, not {item!r}: write as --set loss.smoothing=0.2" for item in wrong)
     return {path.strip(): value.strip() for path, _, value in (item.partition("=") for item in settings)}
+
+
+def decoding_of(config: TrainConfig, settings: Sequence[str]) -> DecodingConfig:
+    """The run's choices of decoding with those of the command line.
+
+    Raises:
+        InputError: a setting that is none of `decoding.`, or a wrong value.
+    """
+    values = parse_settings(settings)
+    trained = [path for path in values if not path.startswith("decoding.")]
+    if trained:
+        raise InputError(
+            f"--set changes decoding.* here, {path!r} was decided in training: train another run with it"
+            for path in trained
+        )
+    return config.with_values(values).decoding
 
 
 def _train(args: argparse.Namespace) -> int:
@@ -233,7 +267,11 @@ def _evaluate(args: argparse.Namespace) -> int:
     fps = store.manifest.fps
     check_same_data(trained.vocabulary, trained.model.size.dim, vocabulary_of(store), store.manifest.dim)
     videos = videos_of(store, args.split, args.part)
-    found = evaluate(trained, videos, device=args.device, task=args.task, fps=fps)
+    decoding = decoding_of(trained.config, args.settings)
+    known = videos_of(store, args.split, "train") if decoding.needs_training_facts and trained.facts is None else []
+    found = evaluate(
+        trained, videos, device=args.device, task=args.task, fps=fps, decoding=decoding, training_videos=known
+    )
     if args.figure is not None:
         draw_evaluation(found, videos, args.recordings, trained.vocabulary, args.figure, fps=fps)
     if args.json:
@@ -260,6 +298,7 @@ def _predict(args: argparse.Namespace) -> int:
 
     device = choose_device(args.device)
     trained = checkpoint.load(args.run_folder / "checkpoint", device)
+    decoding = decoding_of(trained.config, args.settings)
     given = None if args.transcript is None else transcript_ids(args.transcript, trained.vocabulary)
     videos = [Video.from_arrays(path.stem, read_features(path)) for path in args.features]
     if given is not None:
@@ -269,9 +308,9 @@ def _predict(args: argparse.Namespace) -> int:
     for video in videos:
         features = video.features(device)
         if given is None:
-            found = predict(trained, features, predictions=(args.prediction,))
+            found = predict(trained, features, predictions=(args.prediction,), decoding=decoding)
         else:
-            found = align_transcript(trained, features, given, predictions=(args.prediction,))
+            found = align_transcript(trained, features, given, predictions=(args.prediction,), decoding=decoding)
         spans = list(found.segmentations[args.prediction].spans())
         segments = [
             {"action": trained.vocabulary.actions[action], "start": start, "frames": stop - start}

@@ -20,6 +20,7 @@ from mucon.metrics.boundaries import boundary_scores
 from mucon.metrics.confusion import confusion_matrix, frames_per_action, precision_per_action, recall_per_action
 from mucon.metrics.scores import Scores, score
 from mucon.segments import Segmentation
+from mucon.training_facts import training_facts
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary, nearest
 
@@ -89,6 +90,7 @@ def evaluate(
     decoding: DecodingConfig | None = None,
     task: str = "segmentation",
     fps: float | None = None,
+    training_videos: Sequence[Video] = (),
 ) -> Evaluation:
     """Predicts every recording and compares with its true segmentation.
 
@@ -100,6 +102,7 @@ def evaluate(
         decoding: how `full` finds its lengths; the checkpoint's choice by default.
         task: `segmentation`, or `alignment`, where the model is given the true transcripts.
         fps: frames a second of the recordings, or None: then boundary errors are in frames only.
+        training_videos: only looked at where `decoding` uses what is known of them and the checkpoint has no facts.
 
     Raises:
         InputError: an unknown task, no recording, some without true lengths, with actions that the model does not
@@ -110,6 +113,8 @@ def evaluate(
         raise InputError(problems)
     chosen = choose_device(device)
     used = dataclasses.replace(checkpoint, model=copy.deepcopy(checkpoint.model).to(chosen).eval())
+    if (decoding or used.config.decoding).needs_training_facts and used.facts is None and training_videos:
+        used = dataclasses.replace(used, facts=training_facts(used, training_videos, chosen))
     found = [_predicted(used, video, chosen, predictions, decoding, task) for video in videos]
     truths = [Segmentation.of(video.transcript, video.lengths or ()) for video in videos]
     segmentations = {name: [one.segmentations[name] for one in found] for name in predictions}

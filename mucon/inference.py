@@ -11,21 +11,28 @@ Two tasks: in segmentation the network names the segments, in alignment their tr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from mucon.checkpoint import Checkpoint
+from mucon.checkpoint import Checkpoint, TrainingFacts
 from mucon.decoding.alignment import best_lengths
+from mucon.decoding.class_means import class_mean_lengths
 from mucon.decoding.config import DecodingConfig
 from mucon.decoding.length_priors import Flat, LengthPrior, Poisson, PoissonPerClass
+from mucon.decoding.prefix_tree import PrefixTree
+from mucon.decoding.published import published_lengths
 from mucon.decoding.rounding import largest_remainder
+from mucon.decoding.spread_priors import Gaussian, LogNormal, NegativeBinomial
+from mucon.decoding.transcripts import Candidate, best_joint, best_of_transcripts
 from mucon.errors import InputError
 from mucon.masks import absolute_lengths
+from mucon.model import Decoded
 from mucon.segments import IntArray, Segmentation
 from mucon.vocabulary import Vocabulary
 
@@ -33,6 +40,15 @@ PREDICTIONS = ("frames", "segments", "full")
 """Names of the predictions."""
 TASKS = ("segmentation", "alignment")
 """Names of the tasks: without and with the transcript."""
+LEAST_SHARE = 1e-6
+"""An action's prior is at least so much: one that is never seen in training is not divided by zero."""
+SPREAD_PRIORS: Mapping[str, Callable[[ArrayLike, ArrayLike], LengthPrior]] = {
+    "gaussian": Gaussian,
+    "log_normal": LogNormal,
+    "negative_binomial": NegativeBinomial,
+}
+PUBLISHED_LENGTH = 2000
+"""The longest segment of the published program's decoder, in frames."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +87,10 @@ def predict(
     Source: paper, section 4.8.
     """
     _check_request(checkpoint, features, predictions)
-    log_probs, decoded = checkpoint.model.predict(features)
+    decoding = decoding or checkpoint.config.decoding
+    asked = "full" in predictions
+    width = decoding.beam if asked and decoding.beam > 1 and decoding.transcripts == "segment_branch" else 0
+    log_probs, decoded, candidates = checkpoint.model.predict_many(features, width)
     n_frames = len(features)
     transcript = np.asarray(decoded.transcript[:n_frames], dtype=np.int64)
     cut = decoded.cut or len(decoded.transcript) > n_frames
@@ -80,13 +99,79 @@ def predict(
     for name in predictions:
         if name == "frames":
             found[name] = Segmentation.from_frame_labels(log_probs.argmax(dim=1).cpu().numpy())
+        elif name == "full" and decoding.transcripts == "training":
+            found[name] = _best_training_transcript(checkpoint, log_probs, decoding)
+        elif name == "full" and width:
+            found[name] = _best_candidate(checkpoint, log_probs, candidates, decoding)
         elif not len(transcript):
             found[name] = Segmentation.of([], [])
         elif name == "segments":
             found[name] = Segmentation(transcript, largest_remainder(lengths, n_frames))
         else:
-            found[name] = align(log_probs, transcript, lengths, decoding or checkpoint.config.decoding)
+            found[name] = align(evidence(log_probs, checkpoint, decoding), transcript, lengths, decoding)
     return Prediction(found, cut)
+
+
+def evidence(log_probs: Tensor, checkpoint: Checkpoint, decoding: DecodingConfig) -> NDArray[np.floating]:
+    """`[T, N]`: the frames' log probabilities, less the log of each action's prior where the choices say so.
+
+    Raises:
+        InputError: the checkpoint does not know the prior.
+    """
+    values: NDArray[np.floating] = log_probs.cpu().numpy()
+    if decoding.class_prior == "none":
+        return values
+    shares = np.maximum(np.asarray(_facts(checkpoint).frame_shares), LEAST_SHARE)
+    divided: NDArray[np.floating] = values - np.log(shares)
+    return divided
+
+
+def _best_training_transcript(checkpoint: Checkpoint, log_probs: Tensor, decoding: DecodingConfig) -> Segmentation:
+    facts = _facts(checkpoint)
+    index, lengths, _ = best_of_transcripts(
+        evidence(log_probs, checkpoint, decoding),
+        _prefix_tree(facts.transcripts),
+        facts.mean_lengths,
+        max_length=decoding.max_length,
+        beam=decoding.prefix_beam,
+    )
+    return Segmentation(np.asarray(facts.transcripts[index], dtype=np.int64), lengths)
+
+
+def _best_candidate(
+    checkpoint: Checkpoint, log_probs: Tensor, candidates: Sequence[Decoded], decoding: DecodingConfig
+) -> Segmentation:
+    """The beam's transcript with the highest joint score; no segment where it has only the empty one."""
+    n_frames, n_actions = log_probs.shape
+    usable = [one for one in candidates if 0 < len(one.transcript) <= n_frames]
+    if not usable:
+        return Segmentation.of([], [])
+    joint = [
+        Candidate(
+            one.transcript,
+            one.log_prob if one.log_prob is not None else 0.0,
+            length_prior(
+                np.asarray(one.transcript, dtype=np.int64), _frames_of(one.log_lengths, n_frames), n_actions, decoding
+            ),
+        )
+        for one in usable
+    ]
+    index, lengths, _ = best_joint(evidence(log_probs, checkpoint, decoding), joint, max_length=decoding.max_length)
+    return Segmentation(np.asarray(usable[index].transcript, dtype=np.int64), lengths)
+
+
+@lru_cache(maxsize=8)
+def _prefix_tree(transcripts: tuple[tuple[int, ...], ...]) -> PrefixTree:
+    return PrefixTree.of(transcripts)
+
+
+def _facts(checkpoint: Checkpoint) -> TrainingFacts:
+    if checkpoint.facts is None:
+        raise InputError(
+            "decoding.transcripts=training and decoding.class_prior=training use what is known of the training videos, "
+            "this checkpoint knows nothing of them: evaluate it with the store that it was trained on"
+        )
+    return checkpoint.facts
 
 
 def align_transcript(
@@ -137,9 +222,10 @@ def align_transcript(
         if name == "segments":
             found[name] = Segmentation(given, largest_remainder(lengths, n_frames))
         elif name == "full":
-            found[name] = align(log_probs, given, lengths, decoding or checkpoint.config.decoding)
+            chosen = decoding or checkpoint.config.decoding
+            found[name] = align(evidence(log_probs, checkpoint, chosen), given, lengths, chosen)
         else:
-            found[name] = align(log_probs, given, lengths, DecodingConfig(length_prior="none"))
+            found[name] = align(log_probs.cpu().numpy(), given, lengths, DecodingConfig(length_prior="none"))
     return Prediction(found, cut=False)
 
 
@@ -194,7 +280,7 @@ def _frames_of(log_lengths: Tensor, n_frames: int) -> NDArray[np.float64]:
 
 
 def align(
-    log_probs: Tensor, transcript: IntArray, lengths: NDArray[np.float64], decoding: DecodingConfig
+    log_probs: NDArray[np.floating], transcript: IntArray, lengths: NDArray[np.float64], decoding: DecodingConfig
 ) -> Segmentation:
     """The transcript with the lengths that agree best with the frames: `full`, whatever the transcript comes from.
 
@@ -202,12 +288,19 @@ def align(
         log_probs: `[T, N]`, of the frame branch.
         transcript: `[M]`, M <= T.
         lengths: `[M]` frames, real, predicted by the segment branch.
-        decoding: prior on the lengths and their cap.
+        decoding: prior on the lengths and their cap. The `published` method gives the labels that its program gives:
+            their runs need not be the transcript.
 
     Source: paper, equations (14) and (15).
     """
-    prior = length_prior(transcript, lengths, log_probs.shape[1], decoding)
-    best, _ = best_lengths(log_probs.cpu().numpy(), transcript, prior, max_length=decoding.max_length)
+    n_actions = log_probs.shape[1]
+    if decoding.method == "published":
+        means = _class_means(transcript, lengths, n_actions)
+        cap = PUBLISHED_LENGTH if decoding.max_length is None else decoding.max_length
+        labels, _, _ = published_lengths(log_probs, transcript, means, step=decoding.step, max_length=cap)
+        return Segmentation.from_frame_labels(labels)
+    prior = length_prior(transcript, lengths, n_actions, decoding)
+    best, _ = best_lengths(log_probs, transcript, prior, max_length=decoding.max_length)
     return Segmentation(transcript, best)
 
 
@@ -217,8 +310,13 @@ def length_prior(
     """The prior of a transcript's lengths around the predicted ones."""
     if decoding.length_prior == "none":
         return Flat()
+    if decoding.length_prior == "class":
+        return PoissonPerClass(_class_means(transcript, lengths, n_actions))
     if decoding.length_prior == "segment":
         return Poisson(lengths)
-    counts = np.bincount(transcript, minlength=n_actions)
-    sums = np.bincount(transcript, weights=lengths, minlength=n_actions)
-    return PoissonPerClass(np.where(counts > 0, sums / np.maximum(counts, 1), 1.0))
+    return SPREAD_PRIORS[decoding.length_prior](lengths, decoding.length_spread)
+
+
+def _class_means(transcript: IntArray, lengths: NDArray[np.float64], n_actions: int) -> NDArray[np.float64]:
+    """`[N]`, the mean predicted length of each action in this recording, 1 for the absent ones."""
+    return class_mean_lengths([(transcript, lengths)], n_actions, fallback=1.0)

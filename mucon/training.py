@@ -11,7 +11,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +29,7 @@ from mucon.model import MuConNetwork, NetworkSize, build_model
 from mucon.optimiser import Optimiser
 from mucon.step import SUPERVISED_TERMS, TERMS, FrameLabels, loss_vector, video_losses
 from mucon.supervision import with_labels
+from mucon.training_facts import training_facts
 from mucon.training_progress import progress_scores, videos_to_score
 from mucon.videos import Video, check_same_data, check_training_videos, warn_of_short_videos
 from mucon.vocabulary import Vocabulary
@@ -358,5 +359,9 @@ class _Run:
 
     def _save(self, progress: Progress) -> None:
         state = self.optimiser.state()
-        checkpoints.save(self.path, Checkpoint(self.model, self.config, self.vocabulary, progress, state))
+        there = Checkpoint(self.model, self.config, self.vocabulary, progress, state)
+        if progress.finished:
+            self.model.eval()
+            there = replace(there, facts=training_facts(there, self.videos, self.device))
+        checkpoints.save(self.path, there)
         self.progress = progress

@@ -21,6 +21,11 @@ class DecodingConfig:
             predicted lengths of its action in that video (`class`, published program), or `none`; or another
             distribution about each segment's predicted length: `gaussian`, `log_normal`, `negative_binomial`.
         length_spread: standard deviation / mean of those three; see `mucon.decoding.spread_priors`.
+        transcripts: which ones `full` chooses among: those of the segment branch (paper), or all distinct ones of the
+            training videos, each as likely as another, with Poisson priors about the mean length of each action
+            in the training videos (what NNV and CDFL do).
+        class_prior: `training` divides the frame branch's probabilities by each action's share of the training frames
+            as the network sees them; `none` (paper) does not.
         max_length: longest segment in frames, or None. Deviation: the published program stops at 2,000 frames, and
             so does `published` where this is None.
         beam: how many transcripts of the segment branch are aligned; the highest joint score wins. 1 is the greedy
@@ -36,9 +41,16 @@ class DecodingConfig:
     step: int = 30
     length_prior: Literal["segment", "class", "none", "gaussian", "log_normal", "negative_binomial"] = "segment"
     length_spread: float = 0.5
+    transcripts: Literal["segment_branch", "training"] = "segment_branch"
+    class_prior: Literal["none", "training"] = "none"
     max_length: int | None = None
     beam: int = 1
     prefix_beam: int | None = None
+
+    @property
+    def needs_training_facts(self) -> bool:
+        """The choices use what is known of the training videos."""
+        return self.transcripts == "training" or self.class_prior == "training"
 
     def __post_init__(self) -> None:
         problems = []

@@ -93,10 +93,18 @@ class MuConNetwork(nn.Module):
     @torch.no_grad()
     def predict(self, features: Tensor) -> tuple[Tensor, Decoded]:
         """Frame log-probabilities `[T, N]` and the greedily decoded segments of `[T, D]` features."""
+        frames, greedy, _ = self.predict_many(features, 0)
+        return frames, greedy
+
+    @torch.no_grad()
+    def predict_many(self, features: Tensor, width: int) -> tuple[Tensor, Decoded, tuple[Decoded, ...]]:
+        """As `predict`, with the transcripts of a beam of `width` beside the greedy one; none for 0."""
         latent = self.backbone(features)
         log_probs = torch.log_softmax(self.frame_branch(latent), dim=1)
         frames = log_probs[self._latent_of_frame(features, latent)]
-        return frames, self.segment_branch.greedy(latent, self.size.max_segments)
+        encoded, longest = self.segment_branch.encode(latent), self.size.max_segments
+        greedy = self.segment_branch.greedy(encoded, longest)
+        return frames, greedy, self.segment_branch.beam(encoded, longest, width) if width else ()
 
 
 def build_model(

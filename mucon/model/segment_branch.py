@@ -52,17 +52,19 @@ class Encoded(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """Greedy decoding's result.
+    """A transcript that the branch has named.
 
     Attributes:
         transcript: ids without the end symbol.
         log_lengths: `[M]` relative log lengths.
         cut: the end symbol never came within the step limit.
+        log_prob: of the transcript, and of its end where that came; None where nobody asked.
     """
 
     transcript: tuple[int, ...]
     log_lengths: Tensor
     cut: bool
+    log_prob: float | None = None
 
 
 class SegmentBranch(nn.Module):
@@ -160,9 +162,9 @@ class SegmentBranch(nn.Module):
         logits, log_lengths = self.heads(*self.recur(encoded, self.embed(given, keep))[:2])
         return logits, log_lengths[:-1], given[1:]
 
-    def greedy(self, latent: Tensor, max_segments: int) -> Decoded:
+    def greedy(self, encoded: Encoded, max_segments: int) -> Decoded:
         """The likeliest symbol at each step until the end symbol, at most `max_segments` actions."""
-        encoded = self.encode(latent)
+        latent = encoded.keys
         symbol = self.n_actions + 1
         transcript: list[int] = []
         log_lengths: list[Tensor] = []
@@ -180,3 +182,57 @@ class SegmentBranch(nn.Module):
                 log_lengths.append(log_length[0])
         lengths = torch.stack(log_lengths) if log_lengths else latent.new_zeros(0)
         return Decoded(tuple(transcript), lengths, cut)
+
+    @torch.no_grad()
+    def beam(self, encoded: Encoded, max_segments: int, width: int) -> tuple[Decoded, ...]:
+        """The likeliest transcripts that a search finds which keeps `width` beginnings at each step.
+
+        Beginnings that take the end symbol are set aside, at the latest after `max_segments` actions. The search stops
+        when `width` of those are likelier than every beginning that is left.
+
+        Args:
+            encoded: of one recording.
+            max_segments: most actions.
+            width: at least 1. More cost more time and memory: `[width, T', H]`.
+
+        Returns:
+            At most `width`, the likeliest first.
+        """
+        device, n = encoded.keys.device, self.n_actions
+        hidden, cell = (state[None] for state in encoded.state)
+        symbols = torch.full((1,), n + 1, device=device)
+        log_probs = torch.zeros(1, device=device, dtype=encoded.keys.dtype)
+        beginnings = torch.empty(1, 0, dtype=torch.long, device=device)
+        log_lengths = torch.empty(1, 0, device=device, dtype=encoded.keys.dtype)
+        done: list[Decoded] = []
+        for step in range(max_segments + 1):
+            logits, length, hidden, cell = self._side_by_side(encoded, symbols, hidden, cell)
+            reached = log_probs[:, None] + torch.log_softmax(logits, dim=1)
+            done += _ended(beginnings, log_lengths, reached[:, n])
+            done = sorted(done, key=lambda one: -(one.log_prob or 0.0))[:width]
+            if step == max_segments:
+                break
+            log_probs, chosen = reached[:, :n].flatten().topk(min(width, reached[:, :n].numel()))
+            if len(done) == width and (done[-1].log_prob or 0.0) >= float(log_probs[0]):
+                break
+            parents, symbols = chosen // n, chosen % n
+            beginnings = torch.cat((beginnings[parents], symbols[:, None]), dim=1)
+            log_lengths = torch.cat((log_lengths[parents], length[parents, None]), dim=1)
+            hidden, cell = hidden[parents], cell[parents]
+        return tuple(done)
+
+    def _side_by_side(
+        self, encoded: Encoded, symbols: Tensor, hidden: Tensor, cell: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """One step of B beginnings: logits `[B, N+1]`, log lengths `[B]`, hidden and cell states `[B, H]`."""
+        energies = torch.tanh(encoded.keys + self.attention_query(hidden)[:, None])
+        attention = torch.softmax(energies @ self.attention_score, dim=1)
+        entries = functional.relu(self.embed(symbols) + attention @ encoded.values)
+        hidden, cell = self.decoder(entries, (hidden, cell))
+        logits, log_lengths = self.heads(entries, hidden)
+        return logits, log_lengths, hidden, cell
+
+
+def _ended(beginnings: Tensor, log_lengths: Tensor, log_probs: Tensor) -> list[Decoded]:
+    values = zip(beginnings.tolist(), log_lengths, log_probs.tolist(), strict=True)
+    return [Decoded(tuple(actions), lengths, cut=False, log_prob=log_prob) for actions, lengths, log_prob in values]

@@ -168,6 +168,8 @@ def _evaluate(trial: Trial, folder: TrialFolder, device: str, held: Lease) -> No
         device=device,
         predictions=PREDICTIONS,
         decoding=trial.config.decoding,
+        training_videos=videos_of(store, trial.split, "train"),
+        fps=store.manifest.fps,
     )
     seconds = time.perf_counter() - started
     held.check()

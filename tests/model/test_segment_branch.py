@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from torch.nn import functional
@@ -58,7 +60,7 @@ def test_every_parameter_learns_from_the_two_outputs():
 def test_greedy_decoding_feeds_each_likeliest_symbol_to_the_next_step(seed):
     model = branch(seed)
     latent = torch.randn(5, 6, dtype=torch.float64)
-    decoded = model.greedy(latent, 6)
+    decoded = model.greedy(model.encode(latent), 6)
     logits, log_lengths = by_the_equations(model, latent, [START, *decoded.transcript])
     named = logits.argmax(1).tolist()
     if decoded.cut:
@@ -77,23 +79,25 @@ def with_end_bias(value: float) -> SegmentBranch:
 
 
 def test_an_end_symbol_that_comes_first_gives_an_empty_transcript():
-    decoded = with_end_bias(1e3).greedy(torch.randn(3, 6, dtype=torch.float64), 4)
+    model = with_end_bias(1e3)
+    decoded = model.greedy(model.encode(torch.randn(3, 6, dtype=torch.float64)), 4)
     assert decoded.transcript == ()
     assert decoded.log_lengths.shape == (0,)
     assert not decoded.cut
 
 
 def test_an_end_symbol_that_never_comes_cuts_the_transcript():
-    decoded = with_end_bias(-1e3).greedy(torch.randn(3, 6, dtype=torch.float64), 4)
+    model = with_end_bias(-1e3)
+    decoded = model.greedy(model.encode(torch.randn(3, 6, dtype=torch.float64)), 4)
     assert len(decoded.transcript) == len(decoded.log_lengths) == 4
     assert decoded.cut
 
 
 def test_a_transcript_of_exactly_the_allowed_length_is_not_cut():
     model, latent, whole = lively_branch_that_ends()
-    exact = model.greedy(latent, len(whole.transcript))
+    exact = model.greedy(model.encode(latent), len(whole.transcript))
     assert (exact.transcript, exact.cut) == (whole.transcript, False)
-    short = model.greedy(latent, len(whole.transcript) - 1)
+    short = model.greedy(model.encode(latent), len(whole.transcript) - 1)
     assert (short.transcript, short.cut) == (whole.transcript[:-1], True)
 
 
@@ -105,7 +109,7 @@ def lively_branch_that_ends() -> tuple[SegmentBranch, torch.Tensor, Decoded]:
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.mul_(4)
-        decoded = model.greedy(latent, 12)
+        decoded = model.greedy(model.encode(latent), 12)
         if decoded.transcript and not decoded.cut:
             return model, latent, decoded
     raise AssertionError("none of 100 networks ends by itself")
@@ -117,3 +121,51 @@ def lively_branch_that_ends() -> tuple[SegmentBranch, torch.Tensor, Decoded]:
 def test_a_segment_branch_that_cannot_be_built_is_refused_with_the_value(settings, said):
     with pytest.raises(InputError, match=said):
         SegmentBranchConfig(**settings)
+
+
+@torch.no_grad()
+def every_transcript(model: SegmentBranch, latent: torch.Tensor, at_most: int) -> dict[tuple[int, ...], float]:
+    """The log probability of every transcript of up to so many actions, one teacher-forced pass each."""
+    found = {}
+    for length in range(at_most + 1):
+        for actions in itertools.product(range(model.n_actions), repeat=length):
+            symbols = torch.tensor([model.n_actions + 1, *actions])
+            log_probs = torch.log_softmax(model.teacher_forced(latent, symbols)[0], dim=1)
+            targets = torch.tensor([*actions, model.n_actions])
+            found[actions] = float(log_probs.gather(1, targets[:, None]).sum())
+    return found
+
+
+def test_a_wide_beam_finds_the_likeliest_transcripts_and_their_lengths():
+    model, latent = (
+        with_end_bias(0.5),
+        torch.randn(4, 6, generator=torch.Generator().manual_seed(3), dtype=torch.float64),
+    )
+    oracle = every_transcript(model, latent, 3)
+    best = sorted(oracle, key=lambda actions: -oracle[actions])[:5]
+    found = model.beam(model.encode(latent), 3, width=200)
+    assert [one.transcript for one in found[:5]] == best
+    for one in found[:5]:
+        assert one.log_prob == pytest.approx(oracle[one.transcript], abs=1e-9)
+        symbols = torch.tensor([model.n_actions + 1, *one.transcript])
+        torch.testing.assert_close(one.log_lengths, model.teacher_forced(latent, symbols)[1])
+    assert len({one.transcript for one in found}) == len(found)
+
+
+@pytest.mark.parametrize("width", [1, 2, 4])
+def test_a_beam_has_at_most_its_width_in_falling_order(width):
+    model, latent = (
+        with_end_bias(0.0),
+        torch.randn(5, 6, generator=torch.Generator().manual_seed(4), dtype=torch.float64),
+    )
+    found = model.beam(model.encode(latent), 4, width)
+    assert 1 <= len(found) <= width
+    log_probs = [one.log_prob for one in found]
+    assert log_probs == sorted(log_probs, reverse=True)
+    assert all(len(one.transcript) == len(one.log_lengths) <= 4 for one in found)
+
+
+def test_a_beam_that_ends_at_once_has_the_empty_transcript_first():
+    model = with_end_bias(1e3)
+    found = model.beam(model.encode(torch.randn(3, 6, dtype=torch.float64)), 4, 3)
+    assert found[0].transcript == ()
