@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,8 @@ class Evaluation:
         per_video: for each recording `id`, `n_frames`, whether its transcript was `cut` or `empty`, and per
             prediction the metrics (None where undefined).
         segmentations: prediction -> recording -> segmentation.
+        seconds: prediction -> mean seconds for a recording; the first one, in which things are loaded and compiled,
+            does not count where there are more. Not of alignment.
     """
 
     task: str
@@ -54,6 +56,7 @@ class Evaluation:
     true_frames: dict[str, int]
     per_video: list[dict[str, Any]]
     segmentations: dict[str, dict[str, Segmentation]]
+    seconds: dict[str, float]
 
     @property
     def n_cut(self) -> int:
@@ -78,6 +81,7 @@ class Evaluation:
             "cut": self.n_cut,
             "empty": self.n_empty,
             "per_video": self.per_video,
+            "seconds": self.seconds,
         }
 
 
@@ -151,7 +155,13 @@ def evaluate(
             name: {video.id: one for video, one in zip(videos, predicted, strict=True)}
             for name, predicted in segmentations.items()
         },
+        seconds=_mean_seconds([one.seconds for one in found]),
     )
+
+
+def _mean_seconds(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    counted = found[1:] or found
+    return {name: sum(one[name] for one in counted) / len(counted) for name in counted[0]}
 
 
 def _problems(videos: Sequence[Video], task: str, vocabulary: Vocabulary) -> list[str]:

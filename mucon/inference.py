@@ -11,8 +11,9 @@ Two tasks: in segmentation the network names the segments, in alignment their tr
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -59,11 +60,14 @@ class Prediction:
         segmentations: by name of the prediction. An empty transcript (the end symbol came first) gives an empty
             segmentation for `segments` and `full`: no frame has an action.
         cut: the end symbol did not come within the step limit, or there were more segments than frames and the last
-            ones were left out.
+            ones were left out. Only told where the segment branch named the segments.
+        seconds: by name of the prediction, what it would have taken alone, from features on the device to the
+            segmentation; nothing for a task other than segmentation.
     """
 
     segmentations: dict[str, Segmentation]
     cut: bool
+    seconds: dict[str, float] = field(default_factory=dict)
 
 
 def predict(
@@ -88,28 +92,50 @@ def predict(
     """
     _check_request(checkpoint, features, predictions)
     decoding = decoding or checkpoint.config.decoding
-    asked = "full" in predictions
-    width = decoding.beam if asked and decoding.beam > 1 and decoding.transcripts == "segment_branch" else 0
-    log_probs, decoded, candidates = checkpoint.model.predict_many(features, width)
-    n_frames = len(features)
-    transcript = np.asarray(decoded.transcript[:n_frames], dtype=np.int64)
-    cut = decoded.cut or len(decoded.transcript) > n_frames
+    model, n_frames = checkpoint.model, len(features)
+    watch = _Watch()
+    latent, log_probs = model.encode(features)
     found: dict[str, Segmentation] = {}
-    lengths = _frames_of(decoded.log_lengths[: len(transcript)], n_frames)
-    for name in predictions:
-        if name == "frames":
-            found[name] = Segmentation.from_frame_labels(log_probs.argmax(dim=1).cpu().numpy())
-        elif name == "full" and decoding.transcripts == "training":
-            found[name] = _best_training_transcript(checkpoint, log_probs, decoding)
-        elif name == "full" and width:
-            found[name] = _best_candidate(checkpoint, log_probs, candidates, decoding)
-        elif not len(transcript):
-            found[name] = Segmentation.of([], [])
-        elif name == "segments":
-            found[name] = Segmentation(transcript, largest_remainder(lengths, n_frames))
+    if "frames" in predictions:
+        found["frames"] = Segmentation.from_frame_labels(log_probs.argmax(dim=1).cpu().numpy())
+    seconds = {"frames": watch.lap()}
+    naming, cut = 0.0, False
+    transcript, lengths = np.zeros(0, dtype=np.int64), np.zeros(0)
+    searched = decoding.transcripts == "training" or decoding.beam > 1
+    if "segments" in predictions or ("full" in predictions and not searched):
+        decoded = model.name_segments(latent)
+        transcript = np.asarray(decoded.transcript[:n_frames], dtype=np.int64)
+        cut = decoded.cut or len(decoded.transcript) > n_frames
+        lengths = _frames_of(decoded.log_lengths[: len(transcript)], n_frames)
+        naming = watch.lap()
+    if "segments" in predictions:
+        known = len(transcript) > 0
+        found["segments"] = Segmentation(transcript, largest_remainder(lengths, n_frames) if known else transcript)
+        seconds["segments"] = seconds["frames"] + naming + watch.lap()
+    if "full" in predictions:
+        if decoding.transcripts == "training":
+            found["full"] = _best_training_transcript(checkpoint, log_probs, decoding)
+        elif searched:
+            candidates = model.likeliest_segments(latent, decoding.beam)
+            found["full"] = _best_candidate(checkpoint, log_probs, candidates, decoding)
+        elif len(transcript):
+            found["full"] = align(evidence(log_probs, checkpoint, decoding), transcript, lengths, decoding)
         else:
-            found[name] = align(evidence(log_probs, checkpoint, decoding), transcript, lengths, decoding)
-    return Prediction(found, cut)
+            found["full"] = Segmentation.of([], [])
+        seconds["full"] = seconds["frames"] + (0.0 if searched else naming) + watch.lap()
+    return Prediction({name: found[name] for name in predictions}, cut, {name: seconds[name] for name in predictions})
+
+
+class _Watch:
+    """Seconds between moments at which the device has given its result to the processor."""
+
+    def __init__(self) -> None:
+        self.before = time.perf_counter()
+
+    def lap(self) -> float:
+        """Since the last one."""
+        before, self.before = self.before, time.perf_counter()
+        return self.before - before
 
 
 def evidence(log_probs: Tensor, checkpoint: Checkpoint, decoding: DecodingConfig) -> NDArray[np.floating]:

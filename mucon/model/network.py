@@ -91,20 +91,26 @@ class MuConNetwork(nn.Module):
         return latent_index(len(features), len(latent), stride=self.stride, device=features.device)
 
     @torch.no_grad()
-    def predict(self, features: Tensor) -> tuple[Tensor, Decoded]:
-        """Frame log-probabilities `[T, N]` and the greedily decoded segments of `[T, D]` features."""
-        frames, greedy, _ = self.predict_many(features, 0)
-        return frames, greedy
-
-    @torch.no_grad()
-    def predict_many(self, features: Tensor, width: int) -> tuple[Tensor, Decoded, tuple[Decoded, ...]]:
-        """As `predict`, with the transcripts of a beam of `width` beside the greedy one; none for 0."""
+    def encode(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Latent sequence `[T', D']` and frame log-probabilities `[T, N]` of `[T, D]` features."""
         latent = self.backbone(features)
         log_probs = torch.log_softmax(self.frame_branch(latent), dim=1)
-        frames = log_probs[self._latent_of_frame(features, latent)]
-        encoded, longest = self.segment_branch.encode(latent), self.size.max_segments
-        greedy = self.segment_branch.greedy(encoded, longest)
-        return frames, greedy, self.segment_branch.beam(encoded, longest, width) if width else ()
+        return latent, log_probs[self._latent_of_frame(features, latent)]
+
+    @torch.no_grad()
+    def name_segments(self, latent: Tensor) -> Decoded:
+        """The greedily decoded segments of a latent sequence `[T', D']`."""
+        return self.segment_branch.greedy(self.segment_branch.encode(latent), self.size.max_segments)
+
+    @torch.no_grad()
+    def likeliest_segments(self, latent: Tensor, width: int) -> tuple[Decoded, ...]:
+        """The transcripts of a beam of `width` over a latent sequence `[T', D']`, the likeliest first."""
+        return self.segment_branch.beam(self.segment_branch.encode(latent), self.size.max_segments, width)
+
+    def predict(self, features: Tensor) -> tuple[Tensor, Decoded]:
+        """Frame log-probabilities `[T, N]` and the greedily decoded segments of `[T, D]` features."""
+        latent, log_probs = self.encode(features)
+        return log_probs, self.name_segments(latent)
 
 
 def build_model(
