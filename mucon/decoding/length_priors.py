@@ -215,11 +215,11 @@ def checked_means(means: ArrayLike, of: str) -> Floats:
         InputError: means that are no lengths, all of them told.
     """
     values = np.asarray(means, dtype=np.float64).reshape(-1)
-    wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
-    if len(wrong):
+    fine = np.isfinite(values) & (values >= 0)
+    if not fine.all():
         raise InputError(
             f"a mean length is finite and at least 0, that of {of} {i} is {values[i]}: correct the mean"
-            for i in wrong.tolist()
+            for i in np.flatnonzero(~fine).tolist()
         )
     return np.maximum(values, LEAST_MEAN)
 

@@ -89,7 +89,9 @@ def _steps(evidence: NDArray[np.floating], actions: Ints, step: int) -> tuple[fl
     if len(unusable_frames):
         raise InputError(unusable(evidence, actions, int(unusable_frames[0])))
     per_step = np.maximum(values, FLOOR).reshape(-1, step, len(actions)).sum(axis=1)
-    return float(per_step[0, 0]), np.concatenate((per_step[1:], np.zeros((1, len(actions)))))
+    later = np.concatenate((per_step[1:], np.zeros((1, len(actions)))))
+    later.flags.writeable = False  # as `as_evidence`: no second compiled version
+    return float(per_step[0, 0]), later
 
 
 def _prior(means: Floats, step: int, longest: int) -> tuple[Floats, Floats, Floats]:

@@ -153,7 +153,11 @@ def test_transcripts_that_cannot_fill_the_recording_are_skipped():
     log_probs = planted([4, 4], [0, 1], 2, seed=0)
     assert best_of_transcripts(log_probs, [[0, 1] * 5, [0] * 9, [1, 0]], [4.0, 4.0])[0] == 2
     assert best_of_transcripts(log_probs, [[0], [0, 1], [0, 1, 0, 1]], [4.0, 4.0], max_length=2)[0] == 2
-    joint = [Candidate([0] * 9, 0.0, Flat()), Candidate([0], 0.0, Tabled(np.zeros((1, 5)))), Candidate([1], -9.0, Flat())]
+    joint = [
+        Candidate([0] * 9, 0.0, Flat()),
+        Candidate([0], 0.0, Tabled(np.zeros((1, 5)))),
+        Candidate([1], -9.0, Flat()),
+    ]
     assert best_joint(log_probs, joint)[0] == 2
 
 

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mucon.decoding.class_means import class_mean_lengths
+from mucon.errors import InputError
+
+VIDEOS = st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 500)), max_size=6), max_size=5)
+
+
+@given(VIDEOS)
+def test_the_mean_of_an_action_is_that_of_its_segments_and_of_all_where_it_has_none(videos):
+    pairs = [([action for action, _ in video], [length for _, length in video]) for video in videos]
+    segments = [segment for video in videos for segment in video]
+    if not segments:
+        assert class_mean_lengths(pairs, 4, fallback=12.5).tolist() == [12.5] * 4
+        return
+    overall = np.mean([length for _, length in segments])
+    for action, mean in enumerate(class_mean_lengths(pairs, 4)):
+        own = [length for one, length in segments if one == action]
+        assert mean == pytest.approx(np.mean(own) if own else overall, rel=1e-12)
+
+
+def test_a_fallback_replaces_only_the_mean_of_actions_without_a_segment():
+    assert class_mean_lengths([([0, 2], [3.5, 1.0])], 4, fallback=9.0).tolist() == [3.5, 9.0, 1.0, 9.0]
+
+
+@pytest.mark.parametrize(
+    ("segments", "fallback", "words"),
+    [
+        ([], None, ["at least one segment", "there is none", "give a fallback"]),
+        ([([], [])], None, ["at least one segment", "there is none", "give a fallback"]),
+        ([], -1.0, ["finite and at least 0", "fallback is -1.0", "correct it"]),
+        ([([0], [1]), ([0, 1], [1])], None, ["recording 1 has 2 actions and 1 lengths", "correct it"]),
+        ([([0, 3], [1, 1])], None, ["0..2", "segment 1 of recording 0 has 3", "correct it"]),
+        ([([0], [np.nan])], None, ["at least 0", "segment 0 of recording 0 has nan", "correct it"]),
+    ],
+)
+def test_segments_without_a_mean_are_refused_by_name(segments, fallback, words):
+    with pytest.raises(InputError) as caught:
+        class_mean_lengths(segments, 3, fallback=fallback)
+    (problem,) = caught.value.problems
+    assert [word for word in words if word not in problem] == []
