@@ -64,7 +64,7 @@ def test_the_clear_preset_differs_in_its_actions_only() -> None:
     assert between_share(*long_recordings("clear")) > 2 * between_share(*long_recordings("breakfast_fv"))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(window=st.integers(1, 30), ramp=st.integers(1, 12), lag=st.integers(0, 45))
 def test_slow_noise_has_variance_one_and_the_correlation_of_its_window(window: int, ramp: int, lag: int) -> None:
     noise = window_noise(np.random.default_rng(0), 50, 2500, window, ramp)
