@@ -19,15 +19,16 @@ from mucon.recipes import RECIPES
 from mucon.vocabulary import nearest
 from storage import StoreError
 from sweeps.service.driver import Running, run_plan, show
-from sweeps.service.experiment import Experiment, SweepInfo
+from sweeps.service.experiment import Collection, Experiment, SweepInfo
 from sweeps.service.plan import Plan, make_plan, read_plan
 
 DEMO_STORE = Path("stores/demo")
+Sweep = Experiment | Collection
 WIDTH = 160
 """Characters of a line in a file or a pipe."""
 
 
-def main(experiment: Experiment | None = None, arguments: Sequence[str] | None = None) -> int:
+def main(experiment: Sweep | None = None, arguments: Sequence[str] | None = None) -> int:
     """Runs a command line.
 
     Args:
@@ -49,41 +50,45 @@ def main(experiment: Experiment | None = None, arguments: Sequence[str] | None =
         return EXIT_INTERRUPTED
 
 
-def experiments() -> dict[str, Experiment]:
+def experiments() -> dict[str, Sweep]:
     """The experiments of the package `sweeps`, by name: each module's `EXPERIMENT`."""
-    found = {}
+    found: dict[str, Sweep] = {}
     for module in pkgutil.iter_modules(sweeps.__path__):
         if not module.ispkg and not module.name.startswith("_"):
             value = getattr(importlib.import_module(f"sweeps.{module.name}"), "EXPERIMENT", None)
-            if isinstance(value, Experiment):
+            if isinstance(value, Experiment | Collection):
                 found[value.name] = value
     return found
 
 
-def _run_script(experiment: Experiment, words: Sequence[str], program: str | None = None) -> int:
+def _run_script(experiment: Sweep, words: Sequence[str], program: str | None = None) -> int:
     options = _parser(experiment, program).parse_args(words)
     console = _console()
     results: Path = options.results
     _check_writable(results)
     demo = options.store is None
     store = _demo_store(console) if demo else options.store
-    recipe = options.recipe or (experiment.demo_base if demo else experiment.base).__name__
+
+    def recipe(table: Experiment) -> str:
+        return options.recipe or (table.demo_base if demo else table.base).__name__
+
     settings = _settings(options.set, options.epochs)
     seeds = options.seeds or (experiment.demo_seeds if demo else experiment.seeds)
     plan, trials = make_plan(
         experiment,
         store=store,
-        base=RECIPES[recipe](),
+        base=lambda table: RECIPES[recipe(table)](),
         settings=settings,
         seeds=range(1, seeds + 1),
         splits=options.split or experiment.splits,
         results=results,
     )
-    _header(plan, recipe, seeds, console)
+    recipes = ", ".join(dict.fromkeys(recipe(table) for table in experiment.experiments))
+    _header(plan, recipes, seeds, console)
     if options.dry_run:
         return _dry_run(plan, console)
     command = shlex.join([Path(sys.argv[0]).name if program is None else program, *words])
-    config = {"recipe": recipe, "seeds": seeds, "splits": list(plan.splits), "store": plan.store, "set": settings}
+    config = {"recipe": recipes, "seeds": seeds, "splits": list(plan.splits), "store": plan.store, "set": settings}
     info = SweepInfo(name=experiment.name, title=experiment.title, command=command, config=config)
     how = Running(
         device=options.device,
@@ -102,15 +107,17 @@ def _run_command(words: Sequence[str]) -> int:
     console = _console()
     if options.command == "list":
         for name, experiment in experiments().items():
-            rows = "; ".join(variant.name for variant in experiment.variants)
-            _print(console, f"{name}: {experiment.title} ({rows})")
+            shown = experiment.experiments
+            what = [v.name for v in shown[0].variants] if len(shown) == 1 else [table.name for table in shown]
+            _print(console, f"{name}: {experiment.title} ({'; '.join(what)})")
         return EXIT_OK
     if options.command == "sync":
         return _sync(options.results, options.tracking_uri, console)
     plan = read_plan(options.results, options.name)
-    table = plan.table(plan.known())
-    plan.write_tables(table)
-    show(table, console)
+    made = plan.tables(plan.known())
+    plan.write_tables(made)
+    for table in made.values():
+        show(table, console)
     return EXIT_OK
 
 
@@ -156,7 +163,7 @@ def _print(console: Console, line: str) -> None:
     console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _find(name: str) -> Experiment:
+def _find(name: str) -> Sweep:
     known = experiments()
     if name not in known:
         raise InputError(
@@ -165,8 +172,9 @@ def _find(name: str) -> Experiment:
     return known[name]
 
 
-def _parser(experiment: Experiment, program: str | None) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=program, description=f"{experiment.title}: {len(experiment.variants)} rows.")
+def _parser(experiment: Sweep, program: str | None) -> argparse.ArgumentParser:
+    rows = sum(len(table.variants) for table in experiment.experiments)
+    parser = argparse.ArgumentParser(prog=program, description=f"{experiment.title}: {rows} rows.")
     add = parser.add_argument
     add("--store", type=Path, help="feature store with the recordings (default: the built-in demo)")
     add("--split", nargs="+", metavar="NAME", help="splits of the store, or all (default: 1)")
@@ -227,9 +235,9 @@ def _demo_store(console: Console) -> Path:
 
 
 def _header(plan: Plan, recipe: str, seeds: int, console: Console) -> None:
-    shape = plan.experiment
-    _print(console, f"{shape.name}: {shape.title}")
-    size = f"recipe {recipe}, {len(shape.variants)} rows, {seeds} seeds"
+    _print(console, f"{plan.name}: {plan.title}")
+    rows = sum(len(part.experiment.variants) for part in plan.parts)
+    size = f"recipe {recipe}, {rows} rows, {seeds} seeds"
     _print(console, f"store {plan.store}, split {', '.join(plan.splits)}, {size}")
 
 

@@ -1,4 +1,4 @@
-"""Runs what is missing of a plan, with tracking beside it, and shows the table."""
+"""Runs what is missing of a plan, with tracking beside it, and shows the tables."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Running:
 
 
 def run_plan(plan: Plan, trials: Mapping[str, Trial], how: Running, console: Console) -> int:
-    """Runs what is missing of a plan, and shows and writes its table.
+    """Runs what is missing of a plan, and shows and writes its tables.
 
     Where nothing is missing, neither Ray nor MLflow is imported.
 
@@ -59,21 +59,22 @@ def run_plan(plan: Plan, trials: Mapping[str, Trial], how: Running, console: Con
     missing = [trials[key] for key, cell in known.items() if cell.state in TO_RUN]
     interrupted, unsent = False, False
     if missing:
-        place = plan.results / "running" / plan.experiment.name
+        place = plan.results / "running" / plan.name
         held = lease.acquire(place)
         if held is None:
             who = lease.holder(place) or "another process"
             raise InputError(
-                f"a sweep runs once at a time, {plan.experiment.name} is being run by {who} in {plan.results}: "
+                f"a sweep runs once at a time, {plan.name} is being run by {who} in {plan.results}: "
                 "wait for it, or name another --results folder"
             )
         with held:
             interrupted, unsent = _run(plan, missing, how, place, console)
         known = plan.known()
-    table = plan.table(known)
+    made = plan.tables(known)
     plan.write()
-    plan.write_tables(table)
-    show(table, console)
+    plan.write_tables(made)
+    for table in made.values():
+        show(table, console)
     if interrupted:
         return EXIT_INTERRUPTED
     whole = all(cell.state is State.FINISHED for cell in known.values())
@@ -113,7 +114,7 @@ def _run(plan: Plan, missing: Sequence[Trial], how: Running, place: Path, consol
             interrupted = run_trials(
                 missing, results=plan.results, scratch=place, device=device, each=each, listener=progress
             )
-        shipment = shipping.finish(plan.write_tables(plan.table(plan.known())))
+        shipment = shipping.finish(plan.write_tables(plan.tables(plan.known())))
     except BaseException:
         shipping.abandon()
         raise

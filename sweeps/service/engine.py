@@ -99,13 +99,12 @@ def _fit(
 ) -> None:
     folders = results / "trials"
     common = {"results": str(results), "stop": str(stop), "device": device}
+    groups: dict[str, list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault(trial.identity, []).append(trial)
     requests = [
-        {
-            "key": trial.key,
-            "identity": trial.identity,
-            "request": json.dumps({**common, "trial": trial.to_dict()}),
-        }
-        for trial in trials
+        {"identity": identity, "request": json.dumps({**common, "trials": [trial.to_dict() for trial in group]})}
+        for identity, group in groups.items()
     ]
     queue = TrialQueue(
         requests,
@@ -132,16 +131,15 @@ def _fit(
             failure_config=tune.FailureConfig(max_failures=RETRIES),
         ),
     ).fit()
-    by_key = {trial.key: trial for trial in trials}
     for result in grid:
         if result.error is not None and result.config is not None:
-            trial = by_key[result.config["key"]]
             reason = f"its worker process died {RETRIES + 1} times: {' '.join(str(result.error).split())[:300]}"
-            listener.ended(trial.key, mark_failed(trial, results, reason))
+            for trial in groups[result.config["identity"]]:
+                listener.ended(trial.key, mark_failed(trial, results, reason))
 
 
 def train_trial(config: dict[str, Any]) -> None:
-    """What Tune calls in a worker process: one trial, from wherever its folder stands."""
+    """What Tune calls in a worker process: one training and all evaluations of it, from wherever its folder stands."""
     request = json.loads(config["request"])
     stop = Path(request["stop"])
     looked = [0.0, False]
@@ -152,22 +150,21 @@ def train_trial(config: dict[str, Any]) -> None:
             looked[:] = [now, stop.exists()]
         return bool(looked[1])
 
+    trials = [Trial.from_dict(value) for value in request["trials"]]
     told = [float("-inf")]
 
     def report(epoch: EpochReport) -> None:
         now = time.monotonic()
         if now - told[0] > REPORTING or epoch.epoch == epoch.epochs:
             told[0] = now
-            tune.report({"key": config["key"], "epoch": epoch.epoch, "epochs": epoch.epochs, **epoch.metrics()})
+            tune.report({"key": trials[0].key, "epoch": epoch.epoch, "epochs": epoch.epochs, **epoch.metrics()})
 
-    outcome = run_trial(
-        Trial.from_dict(request["trial"]),
-        Path(request["results"]),
-        device=request["device"],
-        should_stop=should_stop,
-        report=report,
-    )
-    tune.report({"key": config["key"], "state": str(outcome.state), "reason": outcome.reason})
+    for trial in trials:
+        outcome = run_trial(
+            trial, Path(request["results"]), device=request["device"], should_stop=should_stop, report=report
+        )
+        told_last = trial is trials[-1]
+        tune.report({"key": trial.key, "state": str(outcome.state), "reason": outcome.reason, "last": told_last})
 
 
 class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types
@@ -183,7 +180,8 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types
 
     def on_trial_result(self, trial: Any, result: dict[str, Any], **_: Any) -> None:
         if "state" in result:
-            self._running.discard(trial.trial_id)
+            if result["last"]:
+                self._running.discard(trial.trial_id)
             self._listener.ended(result["key"], Outcome(State(result["state"]), result["reason"]))
         elif "epoch" in result:
             self._listener.epoch(result["key"], result)

@@ -13,6 +13,8 @@ from mucon.config import TrainConfig
 from mucon.errors import InputError
 from sweeps.service.identity import evaluation_identity, training_identity
 
+Prediction = Literal["frames", "segments", "full"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
@@ -20,15 +22,21 @@ class Column:
 
     Attributes:
         title: the column's head.
-        metric: name of the score, as `mof`.
+        metric: name of the score, as `mof`, or `inference_seconds` for a video, or `training_seconds`.
         prediction: `frames`, `segments` or `full`.
-        unit: `percent` shows one decimal of a hundred, `fraction` three decimals of one.
+        unit: `percent` shows one decimal of a hundred, `fraction` three decimals of one, `seconds` three digits,
+            `frames` one decimal.
     """
 
     title: str
     metric: str
-    prediction: Literal["frames", "segments", "full"] = "full"
-    unit: Literal["percent", "fraction"] = "percent"
+    prediction: Prediction = "full"
+    unit: Literal["percent", "fraction", "seconds", "frames"] = "percent"
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Of scores; of times and of boundary errors the lower one is."""
+        return self.unit in ("percent", "fraction")
 
 
 MUCON_COLUMNS = (
@@ -61,10 +69,14 @@ class Variant:
     Attributes:
         labels: what stands in the row, one text for each of the experiment's `label_titles`.
         settings: configuration path -> value, on top of the base.
+        prediction: the one that the row is about, in the place of the columns' own.
+        task: `segmentation`, or `alignment`, where the network is given the test videos' transcripts.
     """
 
     labels: tuple[str, ...]
     settings: Mapping[str, object] = field(default_factory=dict, hash=False)
+    prediction: Prediction | None = None
+    task: Literal["segmentation", "alignment"] = "segmentation"
 
     @property
     def name(self) -> str:
@@ -119,6 +131,43 @@ class Experiment:
         if problems:
             raise InputError(problems)
 
+    @property
+    def experiments(self) -> tuple[Experiment, ...]:
+        """Itself, so that one table and a collection of tables are run alike."""
+        return (self,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collection:
+    """Several tables run as one sweep: a trial that stands in more than one is trained once.
+
+    Attributes:
+        name: a word; the sweep's folder and its run on the tracking server are called so.
+        title: what they have in common.
+        experiments: the tables, each with its own base configuration.
+        seeds: how many, when it is not told; the demo takes `demo_seeds`.
+        splits: the store's splits, when it is not told.
+
+    Raises:
+        InputError: no table, or two of one name.
+    """
+
+    name: str
+    title: str
+    experiments: tuple[Experiment, ...]
+    seeds: int = 5
+    demo_seeds: int = 2
+    splits: tuple[str, ...] = ("1",)
+
+    def __post_init__(self) -> None:
+        names = [experiment.name for experiment in self.experiments]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        problems = [f"tables of a collection have distinct names, {name!r} stands twice: rename one" for name in twice]
+        if not names:
+            problems.append(f"a collection has at least one table, {self.name} has none: add an experiment")
+        if problems:
+            raise InputError(problems)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
@@ -133,6 +182,7 @@ class Trial:
         data_fingerprint: of that split's videos.
         store: absolute path of the store.
         part: what is evaluated.
+        task: with which task.
     """
 
     identity: str
@@ -143,6 +193,7 @@ class Trial:
     data_fingerprint: str
     store: str
     part: str = "test"
+    task: str = "segmentation"
 
     @property
     def key(self) -> str:
@@ -150,7 +201,9 @@ class Trial:
         return f"{self.identity}-{self.evaluation}"
 
     @classmethod
-    def of(cls, config: TrainConfig, *, split: str, data_fingerprint: str, store: str) -> Trial:
+    def of(
+        cls, config: TrainConfig, *, split: str, data_fingerprint: str, store: str, task: str = "segmentation"
+    ) -> Trial:
         """The trial that a configuration with its seed makes on a split."""
         config = TrainConfig.from_dict(config.to_dict())  # floats are floats, whoever wrote 1 for 1.0
         differences = {path: value for path, value in config.differences().items() if path != "seed"}
@@ -162,12 +215,15 @@ class Trial:
                 fingerprint=data_fingerprint,
                 numerics=mucon.NUMERICS,
             ),
-            evaluation=evaluation_identity({k: v for k, v in differences.items() if k.startswith("decoding.")}),
+            evaluation=evaluation_identity(
+                {k: v for k, v in differences.items() if k.startswith("decoding.")}, task=task
+            ),
             config=config,
             differences=differences,
             split=split,
             data_fingerprint=data_fingerprint,
             store=store,
+            task=task,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -184,6 +240,7 @@ class Trial:
             "numerics": mucon.NUMERICS,
             "store": self.store,
             "part": self.part,
+            "task": self.task,
         }
 
     @classmethod
@@ -198,6 +255,7 @@ class Trial:
             data_fingerprint=value["data_fingerprint"],
             store=value["store"],
             part=value["part"],
+            task=value.get("task", "segmentation"),  # trials of before there was another
         )
 
 
@@ -282,7 +340,8 @@ def expand(
         for split in splits:
             for variant, config in configs:
                 seeded = config.override("seed", seed)
-                trial = Trial.of(seeded, split=split, data_fingerprint=fingerprint(split, seeded), store=store)
+                found = fingerprint(split, seeded)
+                trial = Trial.of(seeded, split=split, data_fingerprint=found, store=store, task=variant.task)
                 cell = Cell(
                     variant=variant, split=split, seed=seed, identity=trial.identity, evaluation=trial.evaluation
                 )
@@ -294,10 +353,10 @@ def expand(
 
 
 def _merged_rows(made: Sequence[Cell], settings: Mapping[str, object]) -> Iterator[str]:
-    first: dict[str, Variant] = {}
+    first: dict[tuple[str, str | None], Variant] = {}
     told: set[tuple[str, str]] = set()
     for cell in made:
-        other = first.setdefault(cell.key, cell.variant)
+        other = first.setdefault((cell.key, cell.variant.prediction), cell.variant)
         if other is not cell.variant and (other.name, cell.variant.name) not in told:
             told.add((other.name, cell.variant.name))
             same = sorted(set(settings) & (set(other.settings) | set(cell.variant.settings)))

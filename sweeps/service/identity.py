@@ -114,9 +114,16 @@ def training_identity(
     )
 
 
-def evaluation_identity(settings: Mapping[str, object], *, part: str = "test") -> str:
-    """The identity of an evaluation under a trial: the decoding choices that differ from the defaults, and the part."""
-    return digest({"settings": settings, "part": part})
+def evaluation_identity(settings: Mapping[str, object], *, part: str = "test", task: str = "segmentation") -> str:
+    """The identity of an evaluation under a trial.
+
+    Args:
+        settings: the decoding choices that differ from the defaults.
+        part: of the split.
+        task: what the network is asked for; the usual one leaves no trace, so that older evaluations stay known.
+    """
+    more = {} if task == "segmentation" else {"task": task}
+    return digest({"settings": settings, "part": part, **more})
 
 
 def _facts(videos: Iterable[VideoFacts]) -> list[list[object]]:

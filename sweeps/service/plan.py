@@ -1,9 +1,9 @@
-"""A sweep's plan: the cells of its table, what is known of them, and the table."""
+"""A sweep's plan: the cells of its tables, what is known of them, and the tables."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,28 +12,38 @@ from mucon.config import TrainConfig
 from mucon.errors import InputError
 from storage import open_store
 from sweeps.service import tables
-from sweeps.service.experiment import Cell, Column, Experiment, Trial, Variant, expand
+from sweeps.service.experiment import Cell, Collection, Column, Experiment, Trial, Variant, expand
 from sweeps.service.recordings import SplitData, absolute, split_data, split_facts, split_names
 from sweeps.service.tables import Known, Table
 from sweeps.service.trial_folder import State, TrialFolder, write_json
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One table of a sweep: its shape, and its trials in their places."""
+
+    experiment: Experiment
+    cells: tuple[Cell, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A table and where it stands, whether trained or read back.
+    """A sweep and where it stands, whether trained or read back.
 
     Attributes:
-        experiment: the table's shape.
-        cells: its trials in their places.
+        name: of the sweep.
+        title: what its tables have in common.
+        parts: its tables.
         splits: name -> what the store says of it.
         results: absolute path of the results folder.
         store: absolute path of the store.
     """
 
-    experiment: Experiment
-    cells: tuple[Cell, ...]
+    name: str
+    title: str
+    parts: tuple[Part, ...]
     splits: Mapping[str, SplitData]
     results: Path
     store: str
@@ -41,7 +51,16 @@ class Plan:
     @property
     def folder(self) -> Path:
         """The sweep's own folder: its plan and its tables."""
-        return self.results / "sweeps" / self.experiment.name
+        return self.results / "sweeps" / self.name
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """Of all tables; a trial that stands in several places stands here with the first."""
+        found: dict[str, Cell] = {}
+        for part in self.parts:
+            for cell in part.cells:
+                found.setdefault(cell.key, cell)
+        return tuple(found.values())
 
     def known(self) -> dict[str, Known]:
         """Of each cell, by key, what its trial's folder says now."""
@@ -50,50 +69,78 @@ class Plan:
             folder = TrialFolder(self.results / "trials" / cell.identity)
             result = folder.result(cell.evaluation)
             if result is not None:
-                found[cell.key] = Known(State.FINISHED, None, result["scores"])
+                found[cell.key] = Known(State.FINISHED, None, tables.shown_values(result))
             else:
                 found[cell.key] = Known(*folder.unfinished_state())
         return found
 
-    def table(self, known: Mapping[str, Known]) -> Table:
-        """The table of what is known."""
-        return tables.make_table(self.experiment, self.cells, known, self.splits)
+    def tables(self, known: Mapping[str, Known]) -> dict[str, Table]:
+        """By the experiments' names, the tables of what is known."""
+        return {
+            part.experiment.name: tables.make_table(part.experiment, part.cells, known, self.splits)
+            for part in self.parts
+        }
 
-    def write_tables(self, table: Table) -> dict[str, Path]:
-        """Writes the table beside the plan, as `NAME.md` and `NAME.csv`."""
+    def write_tables(self, made: Mapping[str, Table]) -> dict[str, Path]:
+        """Writes the tables beside the plan, as `EXPERIMENT.md` and `EXPERIMENT.csv`."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        texts = {"md": tables.markdown(table), "csv": tables.comma_separated(table)}
-        paths = {f"{self.experiment.name}.{kind}": self.folder / f"{self.experiment.name}.{kind}" for kind in texts}
-        for path, text in zip(paths.values(), texts.values(), strict=True):
-            path.write_text(text, encoding="utf-8")
+        paths = {}
+        for name, table in made.items():
+            for kind, text in {"md": tables.markdown(table), "csv": tables.comma_separated(table)}.items():
+                paths[f"{name}.{kind}"] = self.folder / f"{name}.{kind}"
+                paths[f"{name}.{kind}"].write_text(text, encoding="utf-8")
         return paths
 
     def write(self) -> None:
-        """Writes the plan, from which `read_plan` makes the table again without store or experiment."""
+        """Writes the plan, from which `read_plan` makes the tables again without store or experiment."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        shape = self.experiment
         value = {
             "format_version": FORMAT_VERSION,
-            "name": shape.name,
-            "title": shape.title,
-            "label_titles": shape.label_titles,
-            "columns": [asdict(column) for column in shape.columns],
-            "rows": [{"labels": row.labels, "settings": dict(row.settings)} for row in shape.variants],
-            "cells": [
-                [shape.variants.index(cell.variant), cell.split, cell.seed, cell.identity, cell.evaluation]
-                for cell in self.cells
-            ],
+            "name": self.name,
+            "title": self.title,
+            "tables": [_part_to_dict(part) for part in self.parts],
             "splits": {name: asdict(split) for name, split in self.splits.items()},
             "store": self.store,
         }
         write_json(self.folder / "plan.json", value)
 
 
+def _part_to_dict(part: Part) -> dict[str, Any]:
+    shape = part.experiment
+    return {
+        "name": shape.name,
+        "title": shape.title,
+        "label_titles": shape.label_titles,
+        "columns": [asdict(column) for column in shape.columns],
+        "rows": [{**asdict(row), "settings": dict(row.settings)} for row in shape.variants],
+        "cells": [
+            [shape.variants.index(cell.variant), cell.split, cell.seed, cell.identity, cell.evaluation]
+            for cell in part.cells
+        ],
+    }
+
+
+def _part_from_dict(value: Mapping[str, Any]) -> Part:
+    rows = tuple(Variant(**{**row, "labels": tuple(row["labels"])}) for row in value["rows"])
+    experiment = Experiment(
+        name=value["name"],
+        title=value["title"],
+        label_titles=tuple(value["label_titles"]),
+        variants=rows,
+        columns=tuple(Column(**column) for column in value["columns"]),
+    )
+    cells = tuple(
+        Cell(variant=rows[row], split=split, seed=seed, identity=identity, evaluation=evaluation)
+        for row, split, seed, identity, evaluation in value["cells"]
+    )
+    return Part(experiment=experiment, cells=cells)
+
+
 def make_plan(
-    experiment: Experiment,
+    experiment: Experiment | Collection,
     *,
     store: Path,
-    base: TrainConfig,
+    base: Callable[[Experiment], TrainConfig],
     settings: Mapping[str, object],
     seeds: Sequence[int],
     splits: Sequence[str],
@@ -102,9 +149,9 @@ def make_plan(
     """The plan of a sweep over a store, and each of its trials by key.
 
     Args:
-        experiment: the table.
+        experiment: the table, or the tables.
         store: the recordings.
-        base: configuration under the rows.
+        base: configuration under the rows of a table.
         settings: path -> value of the command line; they win over the rows'.
         seeds: of the trials.
         splits: names, or `all` alone.
@@ -118,19 +165,28 @@ def make_plan(
     names = split_names(opened) if list(splits) == ["all"] else splits
     looked_at = {name: split_data(opened, name) for name in names}
     facts = {name: split_facts(opened, name) for name in names}
-    trials = expand(
-        experiment,
-        base=base,
-        settings=settings,
-        seeds=seeds,
-        splits=tuple(names),
-        fingerprint=lambda split, config: facts[split].fingerprint(config),
+    parts, trials = [], {}
+    for table in experiment.experiments:
+        made = expand(
+            table,
+            base=base(table),
+            settings=settings,
+            seeds=seeds,
+            splits=tuple(names),
+            fingerprint=lambda split, config: facts[split].fingerprint(config),
+            store=absolute(store),
+        )
+        parts.append(Part(experiment=table, cells=tuple(made)))
+        trials.update({trial.key: trial for trial in made.values()})
+    plan = Plan(
+        name=experiment.name,
+        title=experiment.title,
+        parts=tuple(parts),
+        splits=looked_at,
+        results=results.absolute(),
         store=absolute(store),
     )
-    plan = Plan(
-        experiment=experiment, cells=tuple(trials), splits=looked_at, results=results.absolute(), store=absolute(store)
-    )
-    return plan, {trial.key: trial for trial in trials.values()}
+    return plan, trials
 
 
 def read_plan(results: Path, name: str) -> Plan:
@@ -153,20 +209,10 @@ def read_plan(results: Path, name: str) -> Plan:
             f"this program reads plans of format version {FORMAT_VERSION}, {path} has {value['format_version']!r}: "
             "run the sweep again"
         )
-    rows = tuple(Variant(labels=tuple(row["labels"]), settings=row["settings"]) for row in value["rows"])
-    experiment = Experiment(
+    return Plan(
         name=value["name"],
         title=value["title"],
-        label_titles=tuple(value["label_titles"]),
-        variants=rows,
-        columns=tuple(Column(**column) for column in value["columns"]),
-    )
-    return Plan(
-        experiment=experiment,
-        cells=tuple(
-            Cell(variant=rows[row], split=split, seed=seed, identity=identity, evaluation=evaluation)
-            for row, split, seed, identity, evaluation in value["cells"]
-        ),
+        parts=tuple(_part_from_dict(part) for part in value["tables"]),
         splits={name: SplitData(**split) for name, split in value["splits"].items()},
         results=results.absolute(),
         store=value["store"],

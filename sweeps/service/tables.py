@@ -23,11 +23,30 @@ BLIND = "transcript prior, equal lengths"
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a cell: its state, the reason for it, and the scores where it is finished."""
+    """What is known of a cell: its state, the reason for it, and where it is finished its values.
+
+    Those are by prediction and metric, see `shown_values`.
+    """
 
     state: State
     reason: str | None = None
     scores: Mapping[str, Mapping[str, float]] | None = None
+
+
+def shown_values(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """What a table can show of a trial's result, by prediction and metric.
+
+    The scores, and beside them `training_seconds` and, where it was measured, `inference_seconds` for a video.
+    """
+    seconds = result.get("seconds", {})
+    return {
+        prediction: {
+            **scores,
+            "training_seconds": result["train_seconds"],
+            **({"inference_seconds": seconds[prediction]} if prediction in seconds else {}),
+        }
+        for prediction, scores in result["scores"].items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +80,10 @@ class Summary:
         >>> Summary(0.4901, 0.0203, 5).text("percent"), Summary(0.774, 0.006, 5).text("fraction")
         ('49.0±2.0', '0.774±0.006')
         """
-        scale, digits = (100, 1) if unit == "percent" else (1, 3)
+        if unit == "seconds":
+            mean = f"{self.mean:.3g}"
+            return mean if self.std is None else f"{mean}±{self.std:.2g}"
+        scale, digits = {"percent": (100, 1), "fraction": (1, 3), "frames": (1, 1)}[unit]
         mean = f"{scale * self.mean:.{digits}f}"
         return mean if self.std is None else f"{mean}±{scale * self.std:.{digits}f}"
 
@@ -175,7 +197,7 @@ def _row(variant: Variant, columns: Sequence[Column], cells: Sequence[Cell], kno
     for column in columns:
         values = []
         for seed in whole:
-            of_seed = [_value(known[cell.key], column) for cell in cells if cell.seed == seed]
+            of_seed = [_value(known[cell.key], column, variant) for cell in cells if cell.seed == seed]
             defined = [value for value in of_seed if value is not None]
             if len(defined) == len(of_seed):
                 values.append(statistics.fmean(defined))
@@ -184,8 +206,10 @@ def _row(variant: Variant, columns: Sequence[Column], cells: Sequence[Cell], kno
     return Row(labels=variant.labels, summaries=tuple(summaries), seeds=count)
 
 
-def _value(known: Known, column: Column) -> float | None:
-    return None if known.scores is None else known.scores[column.prediction].get(column.metric)
+def _value(known: Known, column: Column, variant: Variant) -> float | None:
+    if known.scores is None:
+        return None
+    return known.scores[variant.prediction or column.prediction].get(column.metric)
 
 
 def _blind_row(experiment: Experiment, splits: Sequence[SplitData]) -> Row:

@@ -170,6 +170,7 @@ def _evaluate(trial: Trial, folder: TrialFolder, device: str, held: Lease) -> No
         decoding=trial.config.decoding,
         training_videos=videos_of(store, trial.split, "train"),
         fps=store.manifest.fps,
+        task=trial.task,
     )
     seconds = time.perf_counter() - started
     held.check()

@@ -1,0 +1,36 @@
+"""Table 1a of the paper: what the temporal backbone does for the transcript."""
+
+from sweeps.service.cli import main
+from sweeps.service.experiment import Column, Experiment, Variant
+
+EXPERIMENT = Experiment(
+    name="ablation_backbone",
+    title="Transcript prediction accuracy",
+    label_titles=("Backbone", "L_mu"),
+    variants=(
+        Variant(
+            labels=("single 1-d convolution", "no"),
+            settings={"backbone.kind": "single", "loss.mutual_consistency": 0.0},
+        ),
+        *(
+            Variant(labels=(label, "no"), settings={"backbone.dilation": dilation, "loss.mutual_consistency": 0.0})
+            for label, dilation in (
+                ("fixed dilation", "fixed"),
+                ("linear dilation", "linear"),
+                ("exponential dilation", "exponential"),
+            )
+        ),
+        Variant(
+            labels=("first stage of MS-TCN++", "no"),
+            settings={"backbone.kind": "dual_dilated", "loss.mutual_consistency": 0.0},
+        ),
+        Variant(labels=("exponential dilation", "yes")),
+    ),
+    columns=(
+        Column(title="Mat Score", metric="matching_score", prediction="segments", unit="fraction"),
+        Column(title="Edit", metric="edit", prediction="segments"),
+    ),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(EXPERIMENT))

@@ -1,0 +1,18 @@
+"""Table 1e of the paper: how long the segment branch is given the true symbols."""
+
+from sweeps.service.cli import main
+from sweeps.service.experiment import Experiment, Variant
+
+EXPERIMENT = Experiment(
+    name="ablation_teacher_forcing",
+    title="Impact of teacher forcing",
+    label_titles=("Teacher forcing",),
+    variants=(
+        Variant(labels=("none",), settings={"training.teacher_forcing": 0.0}),
+        Variant(labels=("first 47 % of the epochs",), settings={"training.teacher_forcing": 70 / 150}),
+        Variant(labels=("all epochs",)),
+    ),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(EXPERIMENT))

@@ -1,0 +1,24 @@
+"""Accuracy against inference time where several transcripts of the segment branch are aligned."""
+
+from sweeps.service.cli import main
+from sweeps.service.experiment import Column, Experiment, Variant
+
+EXPERIMENT = Experiment(
+    name="beam_search",
+    title="Transcripts aligned at inference: accuracy against time",
+    label_titles=("Transcripts",),
+    variants=(
+        Variant(labels=("greedy",)),
+        *(Variant(labels=(f"beam {beam}",), settings={"decoding.beam": beam}) for beam in (2, 5, 10, 20, 50)),
+        Variant(labels=("all training transcripts",), settings={"decoding.transcripts": "training"}),
+    ),
+    columns=(
+        Column(title="MoF", metric="mof"),
+        Column(title="Mat Score", metric="matching_score", unit="fraction"),
+        Column(title="F1@10", metric="f1_at_10"),
+        Column(title="s/video", metric="inference_seconds", unit="seconds"),
+    ),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(EXPERIMENT))

@@ -1,0 +1,57 @@
+"""Segmentation and alignment for every method that the project has."""
+
+from sweeps.service.cli import main
+from sweeps.service.experiment import Collection, Column, Experiment, Variant
+
+SEGMENTATION = Experiment(
+    name="comparison_segmentation",
+    title="Comparison: action segmentation",
+    label_titles=("Method",),
+    variants=(
+        Variant(labels=("MuCon frames",), prediction="frames"),
+        Variant(labels=("MuCon segments",), prediction="segments"),
+        Variant(labels=("MuCon full",), prediction="full"),
+        Variant(labels=("MuCon full, beam 10",), settings={"decoding.beam": 10}, prediction="full"),
+        Variant(
+            labels=("MuCon frames, all training transcripts",),
+            settings={"decoding.transcripts": "training"},
+            prediction="full",
+        ),
+    ),
+    columns=(
+        Column(title="MoF", metric="mof"),
+        Column(title="MoF-BG", metric="mof_without_background"),
+        Column(title="IoD", metric="iod"),
+        Column(title="IoU", metric="iou"),
+        Column(title="F1@10", metric="f1_at_10"),
+        Column(title="F1@25", metric="f1_at_25"),
+        Column(title="F1@50", metric="f1_at_50"),
+        Column(title="Edit", metric="edit"),
+    ),
+)
+ALIGNMENT = Experiment(
+    name="comparison_alignment",
+    title="Comparison: action alignment, transcripts of the test videos given",
+    label_titles=("Method",),
+    variants=(
+        Variant(labels=("MuCon frames",), prediction="frames", task="alignment"),
+        Variant(labels=("MuCon segments",), prediction="segments", task="alignment"),
+        Variant(labels=("MuCon full",), prediction="full", task="alignment"),
+    ),
+    columns=(
+        Column(title="MoF", metric="mof"),
+        Column(title="MoF-BG", metric="mof_without_background"),
+        Column(title="IoD", metric="iod_by_index"),
+        Column(title="IoU", metric="iou_by_index"),
+        Column(title="boundary, frames", metric="boundary_error_by_index_frames", unit="frames"),
+    ),
+)
+EXPERIMENT = Collection(
+    name="comparison",
+    title="Every method, for segmentation and alignment",
+    experiments=(SEGMENTATION, ALIGNMENT),
+    splits=("all",),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(EXPERIMENT))

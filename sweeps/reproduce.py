@@ -1,0 +1,38 @@
+"""Every table of the paper as one sweep; a trial that stands in several is trained once."""
+
+from sweeps import (
+    ablation_backbone,
+    ablation_inference,
+    ablation_masks,
+    ablation_regularizers,
+    ablation_teacher_forcing,
+    beam_search,
+    comparison,
+    full_supervision,
+    mixed_supervision,
+    seeds_and_splits,
+    speed_accuracy,
+)
+from sweeps.service.cli import main
+from sweeps.service.experiment import Collection
+
+EXPERIMENT = Collection(
+    name="reproduce",
+    title="All tables",
+    experiments=(
+        ablation_backbone.EXPERIMENT,
+        ablation_masks.EXPERIMENT,
+        ablation_regularizers.EXPERIMENT,
+        ablation_inference.EXPERIMENT,
+        ablation_teacher_forcing.EXPERIMENT,
+        mixed_supervision.EXPERIMENT,
+        full_supervision.EXPERIMENT,
+        beam_search.EXPERIMENT,
+        *comparison.EXPERIMENT.experiments,
+        seeds_and_splits.EXPERIMENT,
+        speed_accuracy.EXPERIMENT,
+    ),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(EXPERIMENT))

@@ -1,0 +1,30 @@
+"""The paper's figure of inference time against accuracy, for every way to predict that the project has."""
+
+from sweeps.service.cli import main
+from sweeps.service.experiment import Column, Experiment, Variant
+
+EXPERIMENT = Experiment(
+    name="speed_accuracy",
+    title="Inference time against accuracy",
+    label_titles=("Prediction",),
+    variants=(
+        Variant(labels=("frames",), prediction="frames"),
+        Variant(labels=("segments",), prediction="segments"),
+        Variant(labels=("full",), prediction="full"),
+        Variant(labels=("full, beam 10",), settings={"decoding.beam": 10}, prediction="full"),
+        Variant(
+            labels=("full, all training transcripts",),
+            settings={"decoding.transcripts": "training"},
+            prediction="full",
+        ),
+    ),
+    columns=(
+        Column(title="MoF", metric="mof"),
+        Column(title="Mat Score", metric="matching_score", unit="fraction"),
+        Column(title="training, s", metric="training_seconds", unit="seconds"),
+        Column(title="s/video", metric="inference_seconds", unit="seconds"),
+    ),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(EXPERIMENT))
