@@ -1,14 +1,17 @@
 """A training step against the time of its own matrix products, on whatever device there is.
 
 The floor is the listed products alone: forward, weight gradient and input gradient of every matrix product of the
-step, without the input gradient of the first layer and without the encoder's and decoder's recurrences.
+step, without the input gradient of the first layer and without the encoder's and decoder's recurrences. For bfloat16
+they are in bfloat16 too. A last case compares the step on features in a mapped store with that on features in memory.
 Run as `python benchmarks/training_step.py [--threads 2] [--pairs 15]`.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,9 +22,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.harness import compare
 from mucon.config import TrainConfig
+from mucon.device import usable_precision
+from mucon.machine import cpu_name
 from mucon.model import NetworkSize, build_model
 from mucon.optimiser import Optimiser
 from mucon.step import video_losses
+from mucon.videos import videos_of
+from storage import StoreWriter, open_store
 
 D, N = 2048, 48
 
@@ -48,14 +55,16 @@ def products(n_frames: int, n_segments: int, config: TrainConfig) -> Iterator[tu
     yield n_segments, rows, N, True
 
 
-def floor(n_frames: int, n_segments: int, config: TrainConfig, device: torch.device) -> Callable[[], None]:
+def floor(
+    n_frames: int, n_segments: int, config: TrainConfig, device: torch.device, dtype: torch.dtype
+) -> Callable[[], None]:
     """A call that does the listed products and nothing else."""
     jobs = []
     for rows, width, out, with_input in products(n_frames, n_segments, config):
-        x = torch.randn(rows, width, device=device)
-        weight = torch.randn(width, out, device=device)
-        grad = torch.randn(rows, out, device=device)
-        results = [torch.empty(rows, out, device=device), torch.empty_like(weight), torch.empty_like(x)]
+        x = torch.randn(rows, width, device=device, dtype=dtype)
+        weight = torch.randn(width, out, device=device, dtype=dtype)
+        grad = torch.randn(rows, out, device=device, dtype=dtype)
+        results = [grad.new_empty(rows, out), torch.empty_like(weight), torch.empty_like(x)]
         jobs.append((x, weight, grad, results, with_input))
 
     def run() -> None:
@@ -69,24 +78,42 @@ def floor(n_frames: int, n_segments: int, config: TrainConfig, device: torch.dev
     return run
 
 
-def step(n_frames: int, n_segments: int, config: TrainConfig, device: torch.device) -> Callable[[], None]:
-    """A call that trains one step on a video in memory."""
+def step(
+    n_segments: int, config: TrainConfig, device: torch.device, features_of: Callable[[], torch.Tensor]
+) -> Callable[[], None]:
+    """A call that trains one step on the features that `features_of` gives."""
     model = build_model(
         NetworkSize(dim=D, n_actions=N, max_segments=50), config.backbone, config.segment_branch, seed=1
     ).to(device)
     optimiser = Optimiser(model, config.training)
     random = np.random.default_rng(1)
-    features = torch.from_numpy(random.standard_normal((n_frames, D), dtype=np.float32)).to(device)
     transcript = torch.from_numpy(random.integers(0, N, n_segments)).to(device)
 
     def run() -> None:
         torch.manual_seed(1)
-        terms = video_losses(model(features, transcript), transcript, config.mask, config.loss)
+        terms = video_losses(model(features_of(), transcript), transcript, config.mask, config.loss)
         torch.autograd.backward(terms["total"])
         optimiser.step(1e-4)
         synchronise(device)
 
     return run
+
+
+def in_memory(n_frames: int, device: torch.device, dtype: torch.dtype) -> Callable[[], torch.Tensor]:
+    """Always the same features `[T, D]`, on the device."""
+    features = torch.randn(n_frames, D, generator=torch.Generator().manual_seed(1)).to(device, dtype)
+    return lambda: features
+
+
+def in_a_store(n_frames: int, device: torch.device, folder: Path, clips: int = 6) -> Callable[[], torch.Tensor]:
+    """One clip of a mapped store after the other, read and put onto the device each time."""
+    random = np.random.default_rng(1)
+    with StoreWriter(folder, dim=D, dtype="float32", vocabulary=[f"a{n}" for n in range(N)]) as writer:
+        for clip in range(clips):
+            features = random.standard_normal((n_frames, D), dtype=np.float32)
+            writer.add(f"clip{clip}", features, transcript=[0], lengths=[n_frames], splits=("1:train",))
+    videos = itertools.cycle(videos_of(open_store(folder), "1", "train"))
+    return lambda: next(videos).features(device)
 
 
 def synchronise(device: torch.device) -> None:
@@ -103,24 +130,38 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     config = TrainConfig()
-    for n_frames, n_segments in ((2100, 7), (9700, 25)):
+    common = {"n": args.pairs, "threads": args.threads, "device": name_of(device)}
+    cases = ((2100, 7, torch.float32), (2100, 7, torch.bfloat16), (9700, 25, torch.float32))
+    for n_frames, n_segments, dtype in cases:
+        case = f"T={n_frames} {str(dtype).removeprefix('torch.')}"
+        if dtype == torch.bfloat16 and usable_precision("bfloat16", device) != "bfloat16":
+            print(f"{case}: {name_of(device) or cpu_name()} has no instructions for it", file=sys.stderr)
+            continue
+        operations = [2e-9 * m * k * n * (3 if both else 2) for m, k, n, both in products(n_frames, n_segments, config)]
         record = compare(
             "training_step",
-            f"T={n_frames} float32",
-            step(n_frames, n_segments, config, device),
-            floor(n_frames, n_segments, config, device),
+            case,
+            step(n_segments, config, device, in_memory(n_frames, device, dtype)),
+            floor(n_frames, n_segments, config, device, dtype),
             of="its matrix products alone",
-            n=args.pairs,
-            threads=args.threads,
-            device=torch.cuda.get_device_name(device) if device.type == "cuda" else None,
-            gflop=round(
-                sum(2e-9 * m * k * n * (3 if both else 2) for m, k, n, both in products(n_frames, n_segments, config)),
-                2,
-            ),
+            gflop=round(sum(operations), 2),
+            **common,
         )
-        print(
-            f"{1 / float(str(record['ours'])):.1f} steps per second at T={n_frames} on {record['cpu']}", file=sys.stderr
+        print(f"{1 / float(str(record['ours'])):.1f} steps per second at {case} on {record['cpu']}", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as folder:
+        compare(
+            "training_step",
+            "T=2100 float32 from a mapped store",
+            step(7, config, device, in_a_store(2100, device, Path(folder) / "store")),
+            step(7, config, device, in_memory(2100, device, torch.float32)),
+            of="the same step on features in memory",
+            **common,
         )
+
+
+def name_of(device: torch.device) -> str | None:
+    """The GPU's name, None for the processor."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else None
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from torch import Tensor
 from mucon import checkpoint as checkpoints
 from mucon.checkpoint import Checkpoint, Progress
 from mucon.config import TrainConfig
+from mucon.decoding.config import DecodingConfig
 from mucon.device import choose_device, usable_precision
 from mucon.errors import DataWarning, Diverged, InputError, Interrupted
 from mucon.failpoints import reach
@@ -115,11 +116,28 @@ def train(
         DataWarning: recordings shorter than a latent frame, or with more segments than latent frames.
     """
     dim = check_training_videos(videos, vocabulary)
+    _check_decoding(config.decoding, videos)
     warn_of_short_videos(videos, config.backbone.pooling)
     labelled = with_labels(sorted(videos, key=lambda v: v.id), config.training.labelled, config.seed)
     run = _Run(config, labelled, vocabulary, Path(folder), choose_device(device), dim)
     with _machine(config.training.threads):
         run.go(report, should_stop)
+
+
+def _check_decoding(decoding: DecodingConfig, videos: Sequence[Video]) -> None:
+    """What would fail after the training fails before it.
+
+    Raises:
+        InputError: videos like these cannot be decoded in such steps.
+    """
+    if decoding.method == "published":
+        short = [video for video in videos if video.n_frames // decoding.step < len(video.transcript)]
+        if short:
+            raise InputError(
+                f"decoding.method=published gives each segment at least decoding.step={decoding.step} frames, "
+                f"{len(short)} training videos are too short for that, first {short[0].id!r} with {short[0].n_frames} "
+                f"frames and {len(short[0].transcript)} segments: lower decoding.step, or set decoding.method=exact"
+            )
 
 
 @contextlib.contextmanager
@@ -198,7 +216,8 @@ class _Run:
         self.progress = Progress()
         self.model, state = self._start(size)
         self.optimiser = Optimiser(self.model, config.training)
-        self.optimiser.load_state(state)
+        if state is not None:
+            self._restore(state)
         self.transcripts = [torch.tensor(video.transcript, device=device) for video in videos]
         self.labels = [self._labels(video) for video in videos]
         self.terms = (*TERMS, *(SUPERVISED_TERMS if any(self.labels) else ()))
@@ -218,13 +237,19 @@ class _Run:
             raise InputError(f"a labelled video has lengths, {video.id!r} has none: annotate it or leave it weak")
         return FrameLabels(torch.from_numpy(known).to(self.device), torch.tensor(video.lengths, device=self.device))
 
-    def _start(self, size: NetworkSize) -> tuple[MuConNetwork, Mapping[str, Tensor]]:
-        """The network and the optimiser's state: of the checkpoint, of `training.warm_start`, or fresh."""
+    def _restore(self, state: Mapping[str, Tensor]) -> None:
+        try:
+            self.optimiser.load_state(state)
+        except InputError as error:
+            raise InputError(f"{self.path}: {problem}" for problem in error.problems) from error
+
+    def _start(self, size: NetworkSize) -> tuple[MuConNetwork, Mapping[str, Tensor] | None]:
+        """The network: of the checkpoint, of `training.warm_start` or fresh; and the checkpoint's optimiser state."""
         if not checkpoints.exists(self.path):
             model = build_model(size, self.config.backbone, self.config.segment_branch, seed=self.config.seed)
             if self.config.training.warm_start is not None:
                 warm_start(model, self.vocabulary, Path(self.config.training.warm_start))
-            return model.to(self.device), {}
+            return model.to(self.device), None
         found = checkpoints.load(self.path, self.device)
         asked, had = self.config.trained_differences(), found.config.trained_differences()
         if (asked, self.config.seed, size, self.vocabulary) != (
