@@ -123,11 +123,18 @@ class Optimiser:
         shapes = {name: list(tensor.shape) for name, tensor in state.items()}
         if shapes != {name: list(tensor.shape) for name, tensor in own.items()}:
             raise InputError(
-                f"the checkpoint's optimiser state fits the model and training.optimiser={self.config.optimiser}, "
-                "this one does not: restore a copy of the checkpoint"
+                f"the state of the optimiser {self.config.optimiser} is that of this model, what is there is "
+                f"{_difference(shapes, own)}: restore a copy of optimiser.safetensors, or of the whole checkpoint"
             )
         for name, tensor in state.items():
             if name != "n_steps":
                 own[name].copy_(tensor)
         if state:
             self.n_steps = int(state["n_steps"])
+
+
+def _difference(found: Mapping[str, list[int]], own: Mapping[str, Tensor]) -> str:
+    if not found:
+        return "nothing"
+    names = [name for name in sorted({*found, *own}) if name not in own or found.get(name) != list(own[name].shape)]
+    return f"another one ({len(names)} tensors differ, first {names[0]})"

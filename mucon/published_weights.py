@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,12 @@ from mucon.vocabulary import Vocabulary
 PUBLISHED_STEPS = 31
 """Most steps of the published program's free running."""
 _SIZES = ("backbone.first.weight", "frame_branch.bias", "segment_branch.attention_score")
+
+UNREADABLE = (
+    *(OSError, RuntimeError, pickle.UnpicklingError, EOFError, struct.error),
+    *(ValueError, LookupError, TypeError, AttributeError, AssertionError),
+)
+"""What torch's weights-only loader raises on the bytes of other files, as they come."""
 
 UNUSED = ("fs_decoder_attention_l3.weight", "fs_decoder_attention_l3.bias")
 """Parameters that the published program has and never uses."""
@@ -74,10 +81,11 @@ def from_published(parameters: Mapping[str, Tensor | NDArray[Any]]) -> dict[str,
         Contiguous tensors of the same dtype under our names.
 
     Raises:
-        InputError: names that the published program does not have, all told at once.
+        InputError: names that the published program does not have, and shapes that are no convolution's, all told at
+            once.
     """
     state: dict[str, Tensor] = {}
-    unknown = []
+    problems = []
     for name, value in parameters.items():
         if name in UNUSED:
             continue
@@ -85,15 +93,20 @@ def from_published(parameters: Mapping[str, Tensor | NDArray[Any]]) -> dict[str,
             found = re.fullmatch(pattern, name)
             if found:
                 tensor = value if isinstance(value, Tensor) else torch.from_numpy(np.array(value))
-                state[found.expand(ours)] = convert(tensor).contiguous()
+                try:
+                    state[found.expand(ours)] = convert(tensor).contiguous()
+                except (IndexError, RuntimeError):
+                    problems.append(
+                        f"{name!r} is a convolution's weight [out, in, taps], not {list(tensor.shape)}: give the state "
+                        "of the published network as it is"
+                    )
                 break
         else:
-            unknown.append(name)
-    if unknown:
-        raise InputError(
-            f"{name!r} is no parameter of the published program: give the state of its network, nothing else"
-            for name in unknown
-        )
+            problems.append(
+                f"{name!r} is no parameter of the published program: give the state of its network, nothing else"
+            )
+    if problems:
+        raise InputError(problems)
     return state
 
 
@@ -139,12 +152,17 @@ def import_published(path: Path, config: TrainConfig, actions: Sequence[str] | N
     return Checkpoint(model.eval(), config, vocabulary, Progress(epoch=config.training.epochs, finished=True))
 
 
+def _reason(error: Exception) -> str:
+    """One line of torch's many, which go on to advise executing the file."""
+    said = str(error).rpartition("WeightsUnpickler error: ")[2].strip().splitlines() or [type(error).__name__]
+    return said[0].partition(". Please use")[0]
+
+
 def _read_state(path: Path) -> dict[str, Tensor]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{path} cannot be read as saved weights ({reason}): give a .trc file") from error
+    except UNREADABLE as error:
+        raise InputError(f"{path} cannot be read as saved weights ({_reason(error)}): give a .trc file") from error
     if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
         raise InputError(f"{path} holds {type(state).__name__}, not tensors by name: give the network's state alone")
     return {str(name): value.float() for name, value in state.items()}

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from mucon.checkpoint import Checkpoint
+from mucon.decoding.config import DecodingConfig
 from mucon.inference import predict
 from mucon.metrics.scores import score
 from mucon.videos import Video
@@ -24,14 +25,21 @@ def videos_to_score(videos: Sequence[Video], at_most: int, seed: int) -> list[Vi
 
 
 def progress_scores(checkpoint: Checkpoint, videos: Sequence[Video], device: torch.device) -> dict[str, float]:
-    """Scores by name, as `full.mof`; nothing without videos. Neither weights nor random generators change."""
+    """Scores by name, as `full.mof`; nothing without videos. Neither weights nor random generators change.
+
+    `full` is decoded as in the paper whatever the configuration says: some choices need facts that are only known
+    when training has ended, and none of them may end it.
+    """
     truths = [truth for video in videos if (truth := video.segmentation) is not None]
     if not truths:
         return {}
     was_training = checkpoint.model.training
     checkpoint.model.eval()
     try:
-        found = [predict(checkpoint, video.features(device), predictions=("frames", "full")) for video in videos]
+        found = [
+            predict(checkpoint, video.features(device), predictions=("frames", "full"), decoding=DecodingConfig())
+            for video in videos
+        ]
     finally:
         checkpoint.model.train(was_training)
     scores = {

@@ -26,6 +26,14 @@ VALID = st.fixed_dictionaries(
         "loss.smoothing": st.floats(0, 100),
         "loss.normalise": st.sampled_from(["length", "stretched_length", "mask_sum"]),
         "loss.detach_length": st.booleans(),
+        "loss.supervised_length_rule": st.sampled_from(["log", "share"]),
+        "mask.min_ramp_frames": st.floats(0, 100),
+        "backbone.kind": st.sampled_from(["dilated", "dual_dilated", "single"]),
+        "training.labelled": st.floats(0, 1),
+        "training.teacher_forcing": st.floats(0, 1),
+        "training.optimiser": st.sampled_from(["sgd", "adam"]),
+        "training.accumulate": st.integers(1, 100),
+        "training.warm_start": st.none() | st.sampled_from(["run", "runs/a b"]),
         "backbone.pool_after": st.sets(st.integers(0, 10)).map(lambda s: tuple(sorted(s))),
         "backbone.dropout": st.floats(0, 0.99),
         "training.epochs": st.integers(1, 10_000),
@@ -162,6 +170,12 @@ def test_the_seed_is_at_least_zero():
         ({"lr_drop_epoch": -1}, "lr_drop_epoch is at least 0, not -1"),
         ({"clip_norm": 0.0}, "clip_norm is above 0"),
         ({"threads": 0}, "threads is at least 1"),
+        ({"labelled": 1.1}, "labelled is a share from 0 to 1, not 1.1"),
+        ({"labelled": float("nan")}, "labelled is a share from 0 to 1, not nan"),
+        ({"teacher_forcing": -0.1}, "teacher_forcing is a share from 0 to 1, not -0.1"),
+        ({"accumulate": 0}, "accumulate is at least 1, not 0"),
+        ({"progress_videos": -1}, "progress_videos is at least 0, not -1"),
+        ({"progress_every": 0}, "progress_every is at least 1, not 0"),
     ],
 )
 def test_a_schedule_out_of_range_is_refused_with_the_value(settings, said):
@@ -180,7 +194,7 @@ def test_the_rate_drops_after_a_share_of_the_run_or_an_epoch_that_is_named():
 
 def test_the_recipes_are_the_papers_settings():
     recipes = {name: recipe() for name, recipe in RECIPES.items()}
-    assert set(recipes) >= {"breakfast", "hollywood", "demo", "published_program"}
+    assert set(recipes) == {"breakfast", "breakfast_full", "hollywood", "demo", "published_program"}
     assert recipes["breakfast"].differences() == {}
     defaults = flatten(recipes["breakfast"].to_dict())
     for path, value in {
@@ -210,5 +224,15 @@ def test_the_recipes_are_the_papers_settings():
         "mask.corner_aligned": True,
         "loss.normalise": "stretched_length",
         "loss.smoothing_rule": "after_mean",
+        "loss.supervised_length_rule": "share",
+        "loss.length_on_labelled": True,
+        "decoding.method": "published",
         "decoding.length_prior": "class",
+    }
+    full = recipes["breakfast_full"]
+    assert (full.training.epochs, full.training.labelled, full.training.drop_after) == (110, 1.0, 70)
+    assert full.trained_differences().keys() == {
+        "training.epochs",
+        "training.labelled",
+        "training.lr_drop_fraction",
     }
