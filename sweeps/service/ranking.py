@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from sweeps.service.significance import LEVEL, Outcome, block_ranks, friedman_with_replicates, rank_variance
+from sweeps.service.significance import (
+    LEVEL,
+    Outcome,
+    block_ranks,
+    friedman_with_replicates,
+    rank_variance,
+    smallest_attainable_p,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +46,8 @@ class Ranking:
 def ranking(values: Any, *, higher_is_better: bool = True) -> Ranking:
     """Ranks methods over splits, with Friedman's test and Nemenyi's critical difference at 5 %.
 
-    `[k B 1]` with each split's mean over seeds gives the usual diagram, splits as the only repetition: it needs about
-    four of them. `[k B R]` ranks all seeds of a split together, as the paper's test does, which one split with five
+    `[k B 1]` with each split's mean over seeds gives the usual diagram, splits as the only repetition: it needs three
+    or four of them. `[k B R]` ranks all seeds of a split together, as the paper's test does, which one split with five
     seeds is enough for; then see `REPLICATES_NOTE`. The critical difference is `q s / sqrt(B R)`, q the 95 % point of
     the studentized range of k and s² of `rank_variance`, so that ties are counted; without ties and with R = 1 it is
     `q / sqrt(2) sqrt(k (k + 1) / (6 B))`. Where Friedman's p is not below 0.05, all methods are one group.
@@ -57,6 +65,8 @@ def ranking(values: Any, *, higher_is_better: bool = True) -> Ranking:
     ((1.0, 2.0, 3.0), 1.657, ((0, 1), (1, 2)))
     """
     friedman = friedman_with_replicates(values, higher_is_better=higher_is_better)
+    if friedman.p is None and friedman.n:
+        friedman = replace(friedman, reason=_too_few(values, friedman))
     ranks = block_ranks(values, higher_is_better=not higher_is_better)
     k, n_blocks, n_seeds = ranks.shape
     if not friedman.n:
@@ -76,6 +86,18 @@ def ranking(values: Any, *, higher_is_better: bool = True) -> Ranking:
         friedman=friedman,
         critical_difference=difference,
         groups=groups,
+    )
+
+
+def _too_few(values: Any, friedman: Outcome) -> str:
+    """With one value in each split that is a mean over seeds, more splits are what helps."""
+    k, n_blocks = len(values), len(values[0])
+    if friedman.n > n_blocks:
+        return str(friedman.reason)
+    needed = next(blocks for blocks in itertools.count(2) if smallest_attainable_p(blocks, 1, k) < LEVEL)
+    return (
+        f"one value on each split, {n_blocks} in all, is too few: the smallest attainable p is "
+        f"{friedman.smallest_p:.3g}, {needed} splits can give less than {LEVEL}"
     )
 
 
