@@ -114,8 +114,9 @@ def _run_command(words: Sequence[str]) -> int:
     if options.command == "sync":
         return _sync(options.results, options.tracking_uri, console)
     plan = read_plan(options.results, options.name)
-    made = plan.tables(plan.known())
-    plan.write_tables(made)
+    known = plan.known()
+    made = plan.tables(known)
+    plan.write_tables(made, known)
     for table in made.values():
         show(table, console)
     return EXIT_OK
@@ -128,7 +129,7 @@ def _commands() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="run one, as its script does", add_help=False)
     run.add_argument("name", help="of the experiment")
     run.add_argument("options", nargs=argparse.REMAINDER, help="those of its script; --help lists them")
-    report = commands.add_parser("report", help="its table again, from the trials' folders alone")
+    report = commands.add_parser("report", help="its tables again, from the trials' folders alone")
     report.add_argument("name", help="of the experiment")
     report.add_argument("--results", type=Path, default=Path("results"), help="folder of the trials (default: results)")
     sync = commands.add_parser("sync", help="make a tracking server show a results folder")

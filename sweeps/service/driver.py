@@ -10,12 +10,14 @@ import torch
 from rich.console import Console
 
 from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, InputError
-from sweeps.service import lease, preflight, tables
+from sweeps.service import lease, preflight
 from sweeps.service.experiment import SweepInfo, Trial
+from sweeps.service.known import Known
 from sweeps.service.plan import Plan
 from sweeps.service.progress import Progress
 from sweeps.service.shipping import Shipping
 from sweeps.service.tables import Table
+from sweeps.service.tables_text import for_terminal
 from sweeps.service.tracking import Tracker
 from sweeps.service.tracking_server import check_connection
 from sweeps.service.tracking_sweeps import write_sweep
@@ -68,11 +70,11 @@ def run_plan(plan: Plan, trials: Mapping[str, Trial], how: Running, console: Con
                 "wait for it, or name another --results folder"
             )
         with held:
-            interrupted, unsent = _run(plan, missing, how, place, console)
-        known = plan.known()
+            interrupted, unsent = _run(plan, known, missing, how, place, console)
+        known = plan.known(known)
     made = plan.tables(known)
     plan.write()
-    plan.write_tables(made)
+    plan.write_tables(made, known)
     for table in made.values():
         show(table, console)
     if interrupted:
@@ -83,12 +85,14 @@ def run_plan(plan: Plan, trials: Mapping[str, Trial], how: Running, console: Con
 
 def show(table: Table, console: Console) -> None:
     """Prints a table and its notes."""
-    console.print(tables.for_terminal(table, console))
+    console.print(for_terminal(table, console))
     for note in table.notes:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
 
 
-def _run(plan: Plan, missing: Sequence[Trial], how: Running, place: Path, console: Console) -> tuple[bool, bool]:
+def _run(
+    plan: Plan, before: Mapping[str, Known], missing: Sequence[Trial], how: Running, place: Path, console: Console
+) -> tuple[bool, bool]:
     """Runs trials with tracking beside them; tells whether it was interrupted and whether something was not shipped."""
     n_gpus = 0 if how.device == "cpu" else torch.cuda.device_count()
     each = preflight.resources(how.cpus, how.gpus, n_gpus=n_gpus)
@@ -114,7 +118,8 @@ def _run(plan: Plan, missing: Sequence[Trial], how: Running, place: Path, consol
             interrupted = run_trials(
                 missing, results=plan.results, scratch=place, device=device, each=each, listener=progress
             )
-        shipment = shipping.finish(plan.write_tables(plan.tables(plan.known())))
+        known = plan.known(before)
+        shipment = shipping.finish(plan.write_tables(plan.tables(known), known))
     except BaseException:
         shipping.abandon()
         raise

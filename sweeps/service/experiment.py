@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +11,8 @@ import mucon
 from mucon import checkpoint, recipes
 from mucon.config import TrainConfig
 from mucon.errors import InputError
+from mucon.vocabulary import nearest
+from sweeps.service.figure_spec import Figure
 from sweeps.service.identity import evaluation_identity, training_identity
 
 Prediction = Literal["frames", "segments", "full"]
@@ -37,6 +39,10 @@ class Column:
     def higher_is_better(self) -> bool:
         """Of scores; of times and of boundary errors the lower one is."""
         return self.unit in ("percent", "fraction")
+
+    def of(self, row: Variant) -> tuple[Prediction, str]:
+        """Whose score stands in a row: prediction and metric."""
+        return row.prediction or self.prediction, self.metric
 
 
 MUCON_COLUMNS = (
@@ -98,9 +104,13 @@ class Experiment:
         demo_base: the same for the demo's recordings.
         seeds: how many, when it is not told; the demo takes `demo_seeds`.
         splits: the store's splits, when it is not told.
+        default_row: name of the row with which the others are compared; None: the one whose settings are the base's,
+            see `with_default_row`.
+        figure: what is drawn of it; None: a bar for each row's first score.
 
     Raises:
-        InputError: a row without a label for each title, or two rows with the same labels.
+        InputError: a row without a label for each title, two rows with the same labels, a default row that is none, or
+            a figure of what the table does not have.
     """
 
     name: str
@@ -113,9 +123,12 @@ class Experiment:
     seeds: int = 5
     demo_seeds: int = 2
     splits: tuple[str, ...] = ("1",)
+    default_row: str | None = None
+    figure: Figure | None = None
 
     def __post_init__(self) -> None:
-        problems = []
+        titles = [column.title for column in self.columns]
+        problems = [] if self.figure is None else list(self.figure.problems(self.label_titles, titles))
         seen: set[tuple[str, ...]] = set()
         for variant in self.variants:
             if len(variant.labels) != len(self.label_titles):
@@ -128,6 +141,12 @@ class Experiment:
             seen.add(variant.labels)
         if not self.variants:
             problems.append(f"an experiment has at least one row, {self.name} has none: add a variant")
+        names = [variant.name for variant in self.variants]
+        if self.default_row is not None and self.default_row not in names:
+            problems.append(
+                f"the default row is one of the rows, {self.name} has no {self.default_row!r}"
+                f"{nearest(self.default_row, names)}: name one of {', '.join(map(repr, names))}"
+            )
         if problems:
             raise InputError(problems)
 
@@ -135,6 +154,20 @@ class Experiment:
     def experiments(self) -> tuple[Experiment, ...]:
         """Itself, so that one table and a collection of tables are run alike."""
         return (self,)
+
+    def with_default_row(self, base: TrainConfig, settings: Mapping[str, object]) -> Experiment:
+        """The same with its default row named: of the rows whose settings are the base's the one about `full`.
+
+        Args:
+            base: the configuration under the rows.
+            settings: of the command line; they win over the rows'.
+        """
+        if self.default_row is not None:
+            return self
+        alone = base.with_values(dict(settings))
+        equal = [row for row in self.variants if base.with_values({**row.settings, **settings}) == alone]
+        of_full = [row for row in equal if row.prediction in (None, "full")]
+        return replace(self, default_row=next((row.name for row in of_full + equal), None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

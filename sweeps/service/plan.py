@@ -11,21 +11,32 @@ from typing import Any
 from mucon.config import TrainConfig
 from mucon.errors import InputError
 from storage import open_store
-from sweeps.service import tables
 from sweeps.service.experiment import Cell, Collection, Column, Experiment, Trial, Variant, expand
+from sweeps.service.figure_spec import Figure
+from sweeps.service.known import Known, read_known
+from sweeps.service.latex import latex
 from sweeps.service.recordings import SplitData, absolute, split_data, split_facts, split_names
-from sweeps.service.tables import Known, Table
+from sweeps.service.tables import Table, make_table
+from sweeps.service.tables_text import comma_separated, markdown
 from sweeps.service.trial_folder import State, TrialFolder, write_json
+from sweeps.service.trials_parquet import write_trials
 
 FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One table of a sweep: its shape, and its trials in their places."""
+    """One table of a sweep.
+
+    Attributes:
+        experiment: its shape.
+        cells: its trials in their places.
+        pooling: frames of a latent frame in the configuration under the rows; None where that is not known.
+    """
 
     experiment: Experiment
     cells: tuple[Cell, ...]
+    pooling: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,34 +73,53 @@ class Plan:
                 found.setdefault(cell.key, cell)
         return tuple(found.values())
 
-    def known(self) -> dict[str, Known]:
-        """Of each cell, by key, what its trial's folder says now."""
-        found = {}
-        for cell in self.cells:
-            folder = TrialFolder(self.results / "trials" / cell.identity)
-            result = folder.result(cell.evaluation)
-            if result is not None:
-                found[cell.key] = Known(State.FINISHED, None, tables.shown_values(result))
-            else:
-                found[cell.key] = Known(*folder.unfinished_state())
-        return found
+    def known(self, before: Mapping[str, Known] | None = None) -> dict[str, Known]:
+        """Of each cell, by key, what its trial's folder says now.
+
+        Args:
+            before: what an earlier call has found; what was finished then is not read again.
+        """
+        found = {key: cell for key, cell in (before or {}).items() if cell.state is State.FINISHED}
+        shown: dict[str, set[tuple[str, str]]] = {}
+        for part in self.parts:
+            for cell in part.cells:
+                columns = part.experiment.columns
+                shown.setdefault(cell.key, set()).update(column.of(cell.variant) for column in columns)
+        return {
+            cell.key: found[cell.key]
+            if cell.key in found
+            else read_known(TrialFolder(self.results / "trials" / cell.identity), cell.evaluation, shown[cell.key])
+            for cell in self.cells
+        }
 
     def tables(self, known: Mapping[str, Known]) -> dict[str, Table]:
         """By the experiments' names, the tables of what is known."""
         return {
-            part.experiment.name: tables.make_table(part.experiment, part.cells, known, self.splits)
+            part.experiment.name: make_table(part.experiment, part.cells, known, self.splits, pooling=part.pooling)
             for part in self.parts
         }
 
-    def write_tables(self, made: Mapping[str, Table]) -> dict[str, Path]:
-        """Writes the tables beside the plan, as `EXPERIMENT.md` and `EXPERIMENT.csv`."""
+    def write_tables(self, made: Mapping[str, Table], known: Mapping[str, Known]) -> dict[str, Path]:
+        """Writes the tables beside the plan: `TABLE.md`, `.csv` and `.tex` of each, `trials.parquet` of all trials.
+
+        Args:
+            made: the tables, by name.
+            known: of each cell, by key.
+
+        Returns:
+            Name -> file.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
-        paths = {}
-        for name, table in made.items():
-            for kind, text in {"md": tables.markdown(table), "csv": tables.comma_separated(table)}.items():
-                paths[f"{name}.{kind}"] = self.folder / f"{name}.{kind}"
-                paths[f"{name}.{kind}"].write_text(text, encoding="utf-8")
-        return paths
+        texts = {
+            f"{name}.{kind}": write(table)
+            for name, table in made.items()
+            for kind, write in {"md": markdown, "csv": comma_separated, "tex": latex}.items()
+        }
+        for name, text in texts.items():
+            (self.folder / name).write_text(text, encoding="utf-8")
+        trials = {part.experiment.name: (part.experiment, part.cells) for part in self.parts}
+        write_trials(self.folder / "trials.parquet", self.name, trials, known)
+        return {name: self.folder / name for name in (*texts, "trials.parquet")}
 
     def write(self) -> None:
         """Writes the plan, from which `read_plan` makes the tables again without store or experiment."""
@@ -111,6 +141,9 @@ def _part_to_dict(part: Part) -> dict[str, Any]:
         "name": shape.name,
         "title": shape.title,
         "label_titles": shape.label_titles,
+        "default_row": shape.default_row,
+        "pooling": part.pooling,
+        "figure": None if shape.figure is None else asdict(shape.figure),
         "columns": [asdict(column) for column in shape.columns],
         "rows": [{**asdict(row), "settings": dict(row.settings)} for row in shape.variants],
         "cells": [
@@ -128,12 +161,14 @@ def _part_from_dict(value: Mapping[str, Any]) -> Part:
         label_titles=tuple(value["label_titles"]),
         variants=rows,
         columns=tuple(Column(**column) for column in value["columns"]),
+        default_row=value.get("default_row"),
+        figure=None if (figure := value.get("figure")) is None else Figure(**figure),
     )
     cells = tuple(
         Cell(variant=rows[row], split=split, seed=seed, identity=identity, evaluation=evaluation)
         for row, split, seed, identity, evaluation in value["cells"]
     )
-    return Part(experiment=experiment, cells=cells)
+    return Part(experiment=experiment, cells=cells, pooling=value.get("pooling"))
 
 
 def make_plan(
@@ -163,10 +198,13 @@ def make_plan(
     """
     opened = open_store(store)
     names = split_names(opened) if list(splits) == ["all"] else splits
-    looked_at = {name: split_data(opened, name) for name in names}
+    bases = {table.name: base(table).with_values(dict(settings)) for table in experiment.experiments}
+    poolings = {config.backbone.pooling for config in bases.values()}
+    looked_at = {name: split_data(opened, name, poolings) for name in names}
     facts = {name: split_facts(opened, name) for name in names}
     parts, trials = [], {}
-    for table in experiment.experiments:
+    for shape in experiment.experiments:
+        table = shape.with_default_row(base(shape), settings)
         made = expand(
             table,
             base=base(table),
@@ -176,7 +214,7 @@ def make_plan(
             fingerprint=lambda split, config: facts[split].fingerprint(config),
             store=absolute(store),
         )
-        parts.append(Part(experiment=table, cells=tuple(made)))
+        parts.append(Part(experiment=table, cells=tuple(made), pooling=bases[table.name].backbone.pooling))
         trials.update({trial.key: trial for trial in made.values()})
     plan = Plan(
         name=experiment.name,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from mucon.baselines import blind_baseline
+from mucon.baselines import alignment_baseline, blind_baseline, pooling_ceiling
 from mucon.config import TrainConfig
 from mucon.errors import InputError
-from mucon.metrics.scores import score
+from mucon.metrics.alignment import alignment_scores
+from mucon.metrics.boundaries import boundary_scores
+from mucon.metrics.scores import Scores, score
 from mucon.segments import Segmentation
 from mucon.supervision import labelled_of
 from mucon.videos import Video, videos_of, vocabulary_of
@@ -25,8 +27,10 @@ class SplitData:
 
     Attributes:
         fingerprint: of its videos where no training video is labelled, see `sweeps.service.identity`.
-        blind: metric -> fraction of the prediction that sees no feature: the commonest training transcript with equal
+        blind: metric -> value of the prediction that sees no feature: the commonest training transcript with equal
             lengths.
+        blind_alignment: the same where the transcript is given: the true one with equal lengths.
+        ceilings: frames of a latent frame -> the best MoF that `frames` can reach.
         commonest: name of the action with most test frames.
         commonest_share: of the test frames, a fraction.
         n_train: training videos.
@@ -39,6 +43,8 @@ class SplitData:
     commonest_share: float
     n_train: int
     n_test: int
+    blind_alignment: Mapping[str, float] = field(default_factory=dict)
+    ceilings: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +91,13 @@ def split_facts(store: Store, split: str) -> SplitFacts:
     return SplitFacts(train=train, test=test, actions=vocabulary.actions, background=vocabulary.background)
 
 
-def split_data(store: Store, split: str) -> SplitData:
+def split_data(store: Store, split: str, poolings: Collection[int] = ()) -> SplitData:
     """Looks at a split.
+
+    Args:
+        store: the recordings.
+        split: its name.
+        poolings: frames of a latent frame, for the ceilings.
 
     Raises:
         StoreError: no such split.
@@ -110,9 +121,17 @@ def split_data(store: Store, split: str) -> SplitData:
     frames = np.zeros(vocabulary.n_actions, dtype=np.int64)
     for segmentation in truth:
         np.add.at(frames, segmentation.transcript, segmentation.lengths)
+    background, fps = vocabulary.background_ids, store.manifest.fps
+
+    def scores(predicted: Sequence[Segmentation]) -> Scores:
+        return score(truth, predicted, background) | boundary_scores(truth, predicted, fps=fps)
+
+    aligned = alignment_baseline(test)
     return SplitData(
         fingerprint=split_facts(store, split).fingerprint(),
-        blind=score(truth, blind_baseline(train, test), vocabulary.background_ids).values,
+        blind=scores(blind_baseline(train, test)).values,
+        blind_alignment=(scores(aligned) | alignment_scores(truth, aligned, background, fps=fps)).values,
+        ceilings={str(factor): score(truth, pooling_ceiling(test, factor)).values["mof"] for factor in set(poolings)},
         commonest=vocabulary.actions[int(frames.argmax())],
         commonest_share=float(frames.max() / frames.sum()),
         n_train=len(train),

@@ -1,52 +1,32 @@
-"""A sweep's table: mean±std over seeds, what is missing and why, on a terminal, as Markdown and as CSV."""
+"""A sweep's table as values: mean±std over seeds, intervals, what is told apart by tests, what is missing and why."""
 
 from __future__ import annotations
 
-import csv
-import io
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
-import rich.table
-from rich.console import Console
-from rich.measure import Measurement
-
-from sweeps.service.experiment import Cell, Column, Experiment, Variant
+from sweeps.service.comparisons import (
+    Bold,
+    Comparison,
+    SeedValues,
+    VideoValues,
+    best_rows,
+    compare_with_default,
+    seed_means,
+)
+from sweeps.service.experiment import Cell, Column, Experiment
+from sweeps.service.intervals import t_interval
+from sweeps.service.known import TIMES, Known
 from sweeps.service.recordings import SplitData
-from sweeps.service.trial_folder import State
+from sweeps.service.significance import Outcome
+from sweeps.service.table_notes import Compared, data_notes, missing_notes, statistics_notes
 
 BLIND = "transcript prior, equal lengths"
 """The row of the prediction that sees no feature; what is not above it has learnt nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of a cell: its state, the reason for it, and where it is finished its values.
-
-    Those are by prediction and metric, see `shown_values`.
-    """
-
-    state: State
-    reason: str | None = None
-    scores: Mapping[str, Mapping[str, float]] | None = None
-
-
-def shown_values(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """What a table can show of a trial's result, by prediction and metric.
-
-    The scores, and beside them `training_seconds` and, where it was measured, `inference_seconds` for a video.
-    """
-    seconds = result.get("seconds", {})
-    return {
-        prediction: {
-            **scores,
-            "training_seconds": result["train_seconds"],
-            **({"inference_seconds": seconds[prediction]} if prediction in seconds else {}),
-        }
-        for prediction, scores in result["scores"].items()
-    }
+BLIND_ALIGNMENT = "true transcript, equal lengths"
+"""The same of alignment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,44 +37,84 @@ class Summary:
         mean: of the seeds' values, a fraction.
         std: sample standard deviation (n - 1), None with one seed.
         n: seeds.
+        interval: Student's 95 % interval of the mean, lowest and highest; None with one seed.
     """
 
     mean: float
     std: float | None
     n: int
+    interval: tuple[float, float] | None = None
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Summary | None:
-        """Mean and deviation of at least one value, or None.
+        """Mean, deviation and interval of at least one value, or None.
 
-        >>> Summary.of([0.25, 0.75, 0.5])
-        Summary(mean=0.5, std=0.25, n=3)
+        >>> summary = Summary.of([0.25, 0.75, 0.5])
+        >>> summary.mean, summary.std, summary.n, [round(end, 3) for end in summary.interval]
+        (0.5, 0.25, 3, [-0.121, 1.121])
         """
         if not values:
             return None
-        return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, len(values))
+        found = t_interval(values)
+        half = found.half_width
+        return cls(found.mean, found.std, found.n, None if half is None else (found.mean - half, found.mean + half))
+
+    def parts(self, unit: str) -> tuple[str, str | None]:
+        """Mean and deviation as the field prints them.
+
+        >>> Summary(0.4901, 0.0203, 5).parts("percent"), Summary(0.774, None, 1).parts("fraction")
+        (('49.0', '2.0'), ('0.774', None))
+        """
+        if unit == "seconds":
+            return f"{self.mean:.3g}", None if self.std is None else f"{self.std:.2g}"
+        scale, digits = {"percent": (100, 1), "fraction": (1, 3), "frames": (1, 1)}[unit]
+        return f"{scale * self.mean:.{digits}f}", None if self.std is None else f"{scale * self.std:.{digits}f}"
 
     def text(self, unit: str) -> str:
-        """As the field prints it.
+        """Both as one text.
 
         >>> Summary(0.4901, 0.0203, 5).text("percent"), Summary(0.774, 0.006, 5).text("fraction")
         ('49.0±2.0', '0.774±0.006')
         """
-        if unit == "seconds":
-            mean = f"{self.mean:.3g}"
-            return mean if self.std is None else f"{mean}±{self.std:.2g}"
-        scale, digits = {"percent": (100, 1), "fraction": (1, 3), "frames": (1, 1)}[unit]
-        mean = f"{scale * self.mean:.{digits}f}"
-        return mean if self.std is None else f"{mean}±{scale * self.std:.{digits}f}"
+        mean, std = self.parts(unit)
+        return mean if std is None else f"{mean}±{std}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A row: its labels, a summary for each column (None: no value), and how many seeds are whole."""
+    """A row.
+
+    Attributes:
+        labels: one for each of the table's label titles.
+        summaries: for each column; None: no value.
+        seeds: how many are whole, as text.
+        kind: `row` of the experiment, `baseline` that sees no feature, `ceiling` that no prediction is above.
+        prediction: the row's own, in the place of the columns'.
+        default: whether the others are compared with it.
+        bold: for each column, whether it is best or cannot be told from the best.
+        against_default: for each column the tests against the default row; None where there is none.
+        against_best: for each column the test against the column's best row; None where there is none.
+    """
 
     labels: tuple[str, ...]
     summaries: tuple[Summary | None, ...]
     seeds: str
+    kind: Literal["row", "baseline", "ceiling"] = "row"
+    prediction: str | None = None
+    default: bool = False
+    bold: tuple[bool, ...] = ()
+    against_default: tuple[Comparison | None, ...] = ()
+    against_best: tuple[Outcome | None, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The labels as one text."""
+        return ", ".join(label for label in self.labels if label)
+
+    @property
+    def p_values(self) -> tuple[float | None, ...]:
+        """For each column p against the default row after Holm's adjustment, of the test that decides."""
+        return tuple(None if pair is None else pair.decisive.adjusted_p for pair in self.against_default)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,22 +122,37 @@ class Table:
     """A table as values.
 
     Attributes:
+        name: of the experiment, a word.
         title: the caption.
         label_titles: heads of the label columns.
         columns: the scores.
-        rows: the experiment's, then the blind baseline.
-        notes: lines under it: what a score is measured on, and every cell that has no value, with its reason.
+        rows: the experiment's, then the baselines that see no feature, then the ceiling of `frames`.
+        notes: lines under it: what a score is measured on, which tests were made and what they say, and every cell
+            that has no value, with its reason.
+        missing: of the notes those about cells.
     """
 
+    name: str
     title: str
     label_titles: tuple[str, ...]
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
+    missing: tuple[str, ...] = ()
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """Of all columns: labels, scores, seeds."""
+        return (*self.label_titles, *(column.title for column in self.columns), "seeds")
 
 
 def make_table(
-    experiment: Experiment, cells: Sequence[Cell], known: Mapping[str, Known], splits: Mapping[str, SplitData]
+    experiment: Experiment,
+    cells: Sequence[Cell],
+    known: Mapping[str, Known],
+    splits: Mapping[str, SplitData],
+    *,
+    pooling: int | None = None,
 ) -> Table:
     """The table of what is known.
 
@@ -129,120 +164,143 @@ def make_table(
         cells: all that belong to it.
         known: of each cell, by the trial's key.
         splits: of the store, in the order of the cells.
+        pooling: frames of a latent frame in the base configuration, for the ceiling of `frames`; None: no ceiling.
     """
+    names = [variant.name for variant in experiment.variants]
+    default = names.index(experiment.default_row) if experiment.default_row is not None else None
+    of_rows = [[cell for cell in cells if cell.variant is variant] for variant in experiment.variants]
+    columns = [_compared(experiment, default, column, of_rows, known) for column in experiment.columns]
     rows = [
-        _row(variant, experiment.columns, [cell for cell in cells if cell.variant is variant], known)
-        for variant in experiment.variants
+        Row(
+            labels=variant.labels,
+            summaries=tuple(_summary(column.values[i]) for column in columns),
+            seeds=_count(of_rows[i], known),
+            prediction=variant.prediction,
+            default=i == default,
+            bold=tuple(i in column.bold.rows for column in columns),
+            against_default=tuple(column.against_default[i] for column in columns),
+            against_best=tuple(column.bold.against_best[i] for column in columns),
+        )
+        for i, variant in enumerate(experiment.variants)
     ]
+    missing = tuple(missing_notes(cells, known))
     return Table(
+        name=experiment.name,
         title=experiment.title,
         label_titles=experiment.label_titles,
         columns=experiment.columns,
-        rows=(*rows, _blind_row(experiment, list(splits.values()))),
-        notes=(*_data_notes(splits), *_missing_notes(cells, known)),
+        rows=(*rows, *_feature_blind_rows(experiment, splits), *_ceiling_rows(experiment, splits, pooling)),
+        notes=(*data_notes(splits), *statistics_notes(experiment.default_row, names, columns), *missing),
+        missing=missing,
     )
 
 
-def for_terminal(table: Table, console: Console) -> rich.table.Table:
-    """The table without its notes; where the terminal is narrow, deviations stand under their means."""
-    wide = _drawn(table, "±", padding=1)
-    width = Measurement.get(console, console.options.update(max_width=10**4), wide).maximum
-    return wide if width <= console.width else _drawn(table, "\n±", padding=0)
+def _compared(
+    experiment: Experiment,
+    default: int | None,
+    column: Column,
+    of_rows: Sequence[Sequence[Cell]],
+    known: Mapping[str, Known],
+) -> Compared:
+    """A column's values by row, and what tests say of them."""
+    n_rows = len(experiment.variants)
+    values = [seed_values(cells, known, column) for cells in of_rows]
+    nothing = Compared(
+        column=column,
+        values=tuple(values),
+        bold=Bold(best=None, rows=(), against_best=(None,) * n_rows, notes=()),
+        against_default=(None,) * n_rows,
+    )
+    if column.metric in TIMES or sum(bool(row) for row in values) < 2:
+        return nothing
+    by_video = [_video_values(cells, known, column) for cells in of_rows]
+    videos = by_video if any(scores for row in by_video for scores in row.values()) else None
+    higher = column.higher_is_better
+    return Compared(
+        column=column,
+        values=tuple(values),
+        bold=best_rows(values, videos, higher_is_better=higher),
+        against_default=nothing.against_default
+        if default is None
+        else compare_with_default(values, default, videos, higher_is_better=higher),
+    )
 
 
-def _drawn(table: Table, deviation: str, padding: int) -> rich.table.Table:
-    shown = rich.table.Table(title=table.title, title_justify="left", header_style="bold", padding=(0, padding))
-    for title in table.label_titles:
-        shown.add_column(title)
-    for title in (*(column.title for column in table.columns), "seeds"):
-        shown.add_column(title, justify="right")
-    for row in table.rows:
-        if row is table.rows[-1]:
-            shown.add_section()
-        labels = len(row.labels)
-        texts = _texts(table, row)
-        shown.add_row(*texts[:labels], *(text.replace("±", deviation) for text in texts[labels:]))
-    return shown
-
-
-def markdown(table: Table) -> str:
-    """The table with its notes, as Markdown."""
-    heads = [*table.label_titles, *(column.title for column in table.columns), "seeds"]
-    rules = ["---"] * len(table.label_titles) + ["---:"] * (len(table.columns) + 1)
-    lines = [f"**{table.title}**", "", _line(heads), _line(rules)]
-    lines += [_line(_texts(table, row)) for row in table.rows]
-    return "\n".join([*lines, "", *(f"- {note}" for note in table.notes), ""])
-
-
-def comma_separated(table: Table) -> str:
-    """The table as CSV: fractions with all their digits, mean, std and seeds of each score in columns of their own."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    names = [f"{column.prediction}.{column.metric}" for column in table.columns]
-    writer.writerow([*table.label_titles, *(f"{name}.{part}" for name in names for part in ("mean", "std", "n"))])
-    for row in table.rows:
-        values = [
-            value
-            for summary in row.summaries
-            for value in (("", "", 0) if summary is None else (summary.mean, summary.std, summary.n))
-        ]
-        writer.writerow([*row.labels, *values])
-    return text.getvalue()
-
-
-def _row(variant: Variant, columns: Sequence[Column], cells: Sequence[Cell], known: Mapping[str, Known]) -> Row:
-    seeds = sorted({cell.seed for cell in cells})
-    whole = [seed for seed in seeds if all(known[c.key].scores for c in cells if c.seed == seed)]
-    summaries = []
-    for column in columns:
-        values = []
-        for seed in whole:
-            of_seed = [_value(known[cell.key], column, variant) for cell in cells if cell.seed == seed]
-            defined = [value for value in of_seed if value is not None]
-            if len(defined) == len(of_seed):
-                values.append(statistics.fmean(defined))
-        summaries.append(Summary.of(values))
-    count = str(len(seeds)) if len(whole) == len(seeds) else f"{len(whole)} of {len(seeds)}"
-    return Row(labels=variant.labels, summaries=tuple(summaries), seeds=count)
-
-
-def _value(known: Known, column: Column, variant: Variant) -> float | None:
-    if known.scores is None:
-        return None
-    return known.scores[variant.prediction or column.prediction].get(column.metric)
-
-
-def _blind_row(experiment: Experiment, splits: Sequence[SplitData]) -> Row:
-    summaries: list[Summary | None] = []
-    for column in experiment.columns:
-        values = [split.blind[column.metric] for split in splits if column.metric in split.blind]
-        whole = column.prediction == "full" and len(values) == len(splits)
-        summaries.append(Summary(statistics.fmean(values), None, 1) if whole else None)
-    labels = (BLIND, *("" for _ in experiment.label_titles[1:]))
-    return Row(labels=labels, summaries=tuple(summaries), seeds="")
-
-
-def _data_notes(splits: Mapping[str, SplitData]) -> Iterator[str]:
-    for name, split in splits.items():
-        yield (
-            f"split {name}: {split.n_train} training and {split.n_test} test videos; commonest action "
-            f"{split.commonest!r} has {100 * split.commonest_share:.1f} % of the test frames"
-        )
-
-
-def _missing_notes(cells: Sequence[Cell], known: Mapping[str, Known]) -> Iterator[str]:
+def seed_values(cells: Sequence[Cell], known: Mapping[str, Known], column: Column) -> SeedValues:
+    """The values of the seeds that have one on every split of the row."""
+    found: dict[tuple[str, int], float] = {}
     for cell in cells:
-        there = known[cell.key]
-        if there.scores is None:
-            reason = f": {there.reason}" if there.reason else ""
-            yield f"{cell} is {there.state} and not averaged{reason} (trials/{cell.identity})"
+        scores = known[cell.key].scores
+        prediction, metric = column.of(cell.variant)
+        value = None if scores is None else scores[prediction].get(metric)
+        if value is not None:
+            found[cell.split, cell.seed] = value
+    whole = seed_means(found, sorted({cell.split for cell in cells}))
+    return {place: value for place, value in found.items() if place[1] in whole}
 
 
-def _texts(table: Table, row: Row) -> list[str]:
-    shown = zip(row.summaries, table.columns, strict=True)
-    values = ["–" if summary is None else summary.text(column.unit) for summary, column in shown]
-    return [*row.labels, *values, row.seeds]
+def _video_values(cells: Sequence[Cell], known: Mapping[str, Known], column: Column) -> VideoValues:
+    return {
+        (cell.split, cell.seed): videos.by_id(*column.of(cell.variant))
+        for cell in cells
+        if (videos := known[cell.key].videos) is not None
+    }
 
 
-def _line(items: Sequence[Any]) -> str:
-    return "| " + " | ".join(str(item).replace("|", "\\|") for item in items) + " |"
+def _summary(values: SeedValues) -> Summary | None:
+    return Summary.of(list(seed_means(values, sorted({split for split, _ in values})).values()))
+
+
+def _count(cells: Sequence[Cell], known: Mapping[str, Known]) -> str:
+    seeds = {cell.seed for cell in cells}
+    whole = seeds - {cell.seed for cell in cells if known[cell.key].scores is None}
+    return str(len(seeds)) if whole == seeds else f"{len(whole)} of {len(seeds)}"
+
+
+def _feature_blind_rows(experiment: Experiment, splits: Mapping[str, SplitData]) -> Iterator[Row]:
+    """A baseline for each task of the rows."""
+    tasks = dict.fromkeys(variant.task for variant in experiment.variants)
+    for task in tasks:
+        label, scores = (
+            (BLIND_ALIGNMENT, [split.blind_alignment for split in splits.values()])
+            if task == "alignment"
+            else (BLIND, [split.blind for split in splits.values()])
+        )
+        values = [[of_split.get(column.metric) for of_split in scores] for column in experiment.columns]
+        if any(value is not None for of_column in values for value in of_column):
+            yield _row_beside(experiment, label, "baseline", values)
+
+
+def _ceiling_rows(experiment: Experiment, splits: Mapping[str, SplitData], pooling: int | None) -> Iterator[Row]:
+    """The best MoF of `frames`, in the columns that show it; where only other predictions' MoF is shown, in those."""
+    of_mof = [column for column in experiment.columns if column.metric == "mof"]
+    of_frames = [column for column in of_mof if column.prediction == "frames"] or of_mof
+    scores = [split.ceilings.get(str(pooling)) for split in splits.values()]
+    if of_frames and any(score is not None for score in scores):
+        values = [scores if column in of_frames else [None] for column in experiment.columns]
+        yield _row_beside(experiment, f"ceiling of frames, pooling x{pooling}", "ceiling", values)
+
+
+def _row_beside(
+    experiment: Experiment,
+    label: str,
+    kind: Literal["baseline", "ceiling"],
+    values: Sequence[Sequence[float | None]],
+) -> Row:
+    """A row without seeds: in each column the mean over the splits, where all of them have a value."""
+    nothing = (None,) * len(values)
+    summaries = [
+        None
+        if None in of_column
+        else Summary(statistics.fmean(value for value in of_column if value is not None), None, 1)
+        for of_column in values
+    ]
+    return Row(
+        labels=(label, *("" for _ in experiment.label_titles[1:])),
+        summaries=tuple(summaries),
+        seeds="",
+        kind=kind,
+        bold=(False,) * len(values),
+        against_default=nothing,
+        against_best=nothing,
+    )
