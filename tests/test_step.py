@@ -1,8 +1,6 @@
-"""The losses of one video put together, and the optimiser against torch's own."""
+"""The losses of one video put together."""
 
 from __future__ import annotations
-
-import itertools
 
 import pytest
 import torch
@@ -13,8 +11,6 @@ from mucon.masks import MaskConfig, absolute_lengths, frames_per_latent, segment
 from mucon.model import TeacherForced, build_model
 from mucon.model.backbone import latent_index
 from mucon.model.network import NetworkSize
-from mucon.optimiser import Optimiser, parameter_groups
-from mucon.schedule import TrainingConfig
 from mucon.step import TERMS, loss_vector, video_losses
 from tests.factories import small_config
 
@@ -89,53 +85,3 @@ def test_losses_of_half_precision_outputs_are_float32():
     assert {term.dtype for term in terms.values()} == {torch.float32}
     exact = video_losses(outputs(), TRANSCRIPT, MaskConfig(), LossConfig())
     assert terms["total"].item() == pytest.approx(exact["total"].item(), rel=2e-2)
-
-
-def test_every_parameter_is_in_one_of_the_two_groups():
-    model = small_model()
-    groups = parameter_groups(model)
-    ids = [id(p) for group in groups.values() for p in group]
-    assert len(ids) == len(set(ids))
-    assert set(ids) == {id(p) for p in model.parameters()}
-    encoder = {id(p) for p in groups["encoder"]}
-    prefixes = ("backbone.", "segment_branch.encoder.", "segment_branch.initial_")
-    for name, parameter in model.named_parameters():
-        assert (id(parameter) in encoder) == name.startswith(prefixes), name
-
-
-@pytest.mark.parametrize("clip_norm", [0.05, 100.0])
-def test_the_optimiser_does_what_torch_does_with_two_clipped_groups(clip_norm):
-    config = TrainingConfig(weight_decay=0.3, clip_norm=clip_norm)
-    ours, theirs = small_model().double().eval(), small_model().double().eval()  # without dropout
-    optimiser = Optimiser(ours, config)
-    reference = torch.optim.SGD(theirs.parameters(), lr=1.0, weight_decay=config.weight_decay)
-    features = torch.randn(20, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    for rate in (0.5, 0.05, 0.005):
-        for model in (ours, theirs):
-            video_losses(model(features, TRANSCRIPT), TRANSCRIPT, MaskConfig(), LossConfig())["total"].backward()
-        norms = optimiser.step(rate)
-        groups = parameter_groups(theirs).values()
-        expected = [torch.nn.utils.clip_grad_norm_(group, clip_norm) for group in groups]
-        torch.testing.assert_close(norms, torch.stack(expected), rtol=1e-10, atol=0)
-        reference.param_groups[0]["lr"] = rate
-        reference.step()
-        reference.zero_grad()
-    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-14)
-
-
-def test_gradients_are_cleared_and_parameters_stay_views_of_the_flat_weights():
-    model = small_model()
-    optimiser = Optimiser(model, TrainingConfig())
-    total = video_losses(model(torch.randn(9, 5), TRANSCRIPT), TRANSCRIPT, MaskConfig(), LossConfig())["total"]
-    total.backward()
-    assert optimiser.gradients.any()
-    optimiser.step(0.1)
-    assert not optimiser.gradients.any()
-    flat = optimiser.weights.data_ptr(), optimiser.gradients.data_ptr()
-    ends = [pointer + optimiser.weights.numel() * 4 for pointer in flat]
-    for parameter in model.parameters():
-        assert flat[0] <= parameter.data_ptr() < ends[0]
-        assert flat[1] <= parameter.grad.data_ptr() < ends[1]
-    spans = sorted((p.data_ptr(), p.numel() * 4) for p in model.parameters())
-    assert all(start + size == after for (start, size), (after, _) in itertools.pairwise(spans))
