@@ -25,6 +25,7 @@ from mucon.decoding.config import DecodingConfig
 from mucon.device import choose_device, usable_precision
 from mucon.errors import DataWarning, Diverged, InputError, Interrupted
 from mucon.failpoints import reach
+from mucon.feed import Feed
 from mucon.machine import peak_memory
 from mucon.model import MuConNetwork, NetworkSize, build_model
 from mucon.optimiser import Optimiser
@@ -36,8 +37,6 @@ from mucon.videos import Video, check_same_data, check_training_videos, warn_of_
 from mucon.vocabulary import Vocabulary
 
 NORMS = ("encoder", "decoder")
-RESIDENT_BYTES = 1 << 30
-"""Features are kept on the device as float32 where all of them take at most this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +119,7 @@ def train(
     warn_of_short_videos(videos, config.backbone.pooling)
     labelled = with_labels(sorted(videos, key=lambda v: v.id), config.training.labelled, config.seed)
     run = _Run(config, labelled, vocabulary, Path(folder), choose_device(device), dim)
-    with _machine(config.training.threads):
+    with _machine(config.training.threads), run.feed:
         run.go(report, should_stop)
 
 
@@ -222,10 +221,7 @@ class _Run:
         self.labels = [self._labels(video) for video in videos]
         self.terms = (*TERMS, *(SUPERVISED_TERMS if any(self.labels) else ()))
         self.shown = videos_to_score(videos, config.training.progress_videos, config.seed)
-        resident = sum(video.n_frames for video in videos) * dim * 4 <= RESIDENT_BYTES
-        self.resident: list[Tensor] | None = (
-            [video.features(device, self.dtype) for video in videos] if resident else None
-        )
+        self.feed = Feed(videos, device, self.dtype)
         self.began = time.perf_counter()
         self.spent_before = self.progress.seconds
 
@@ -294,7 +290,9 @@ class _Run:
             if should_stop is not None and step % accumulate == 0 and should_stop():
                 self._check(history[first:step], names, order[first:step], epoch)
                 self._stop(epoch, step, dict(zip(names, sums.tolist(), strict=True)))
-            history[step] = values = self._step(order[step], epoch, step, rate)
+            history[step] = values = self._step(
+                order[step], epoch, step, rate, next(iter(order[step + 1 : step + 2]), None)
+            )
             sums += values
             reach("training.step")
         self._check(history[first:], names, order[first:], epoch)
@@ -333,13 +331,10 @@ class _Run:
         there = Checkpoint(self.model, self.config, self.vocabulary, self.progress)
         return progress_scores(there, self.shown, self.device)
 
-    def _step(self, index: int, epoch: int, step: int, rate: float) -> Tensor:
+    def _step(self, index: int, epoch: int, step: int, rate: float, then: int | None = None) -> Tensor:
         """One video, and a step of the optimiser where the videos before it make up `training.accumulate`."""
         torch.manual_seed(step_seed(self.config.seed, epoch, step))
-        if self.resident is not None:
-            features = self.resident[index]
-        else:
-            features = self.videos[index].features(self.device, self.dtype)
+        features = self.feed.get(index, then)
         transcript = self.transcripts[index]
         own = None
         if epoch < self.config.training.forced_epochs:

@@ -91,7 +91,10 @@ class Video:
         array = self.read()
         if not array.flags.writeable:
             array = array.copy()
-        return torch.from_numpy(np.ascontiguousarray(array)).to(device, non_blocking=True).to(dtype)
+        source = torch.from_numpy(np.ascontiguousarray(array))
+        if torch.device(device).type == "cuda":
+            source = source.pin_memory()  # so that the copy need not be waited for
+        return source.to(device, non_blocking=True).to(dtype)
 
     @property
     def segmentation(self) -> Segmentation | None:

@@ -15,6 +15,7 @@ import torch
 
 import mucon
 from mucon.config import TrainConfig
+from mucon.feed import Feed
 from mucon.model import MuConNetwork, NetworkSize, build_model
 from mucon.optimiser import Optimiser
 from mucon.recipes import RECIPES
@@ -111,7 +112,7 @@ def three_steps(config: TrainConfig, folder: Path) -> tuple[list[list[float]], f
     run.model.double().train()
     fill(run.model)
     run.optimiser = Optimiser(run.model, config.training)
-    run.resident = [video.features(dtype=torch.float64) for video in videos]
+    run.feed = Feed(videos, torch.device("cpu"), torch.float64)
     losses = [run._step(index, 0, step, 0.05).tolist() for step, index in enumerate(epoch_order(3, config.seed, 0))]
     weights = torch.cat([parameter.detach().flatten() for _, parameter in sorted(run.model.named_parameters())])
     return losses, float(weights @ torch.cos(torch.arange(len(weights), dtype=torch.float64)))

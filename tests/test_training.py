@@ -17,6 +17,7 @@ from mucon import checkpoint as checkpoints
 from mucon.checkpoint import weights_sha256
 from mucon.config import TrainConfig
 from mucon.errors import Diverged, InputError, Interrupted
+from mucon.feed import Feed
 from mucon.inference import predict
 from mucon.model import NetworkSize
 from mucon.training import EpochReport, _Run, epoch_order, step_seed, train
@@ -295,8 +296,7 @@ def test_a_step_reads_nothing_back_from_the_device(tmp_path: Path, settings, res
     """Tensors on torch's `meta` device have no values: reading one (`item`, `tolist`, `numpy`, `cpu`, `if`) fails."""
     device = torch.device("meta")
     run = _Run(CONFIG.with_values(settings), small_videos(2), VOCABULARY, tmp_path, device, 5)
-    if not resident:
-        run.resident = None
+    run.feed = Feed(run.videos, device, torch.float32, resident=resident)
     for step in range(2):
         assert run._step(step, 0, step, 0.01).device == device
 
