@@ -84,10 +84,11 @@ def run_plan(plan: Plan, trials: Mapping[str, Trial], how: Running, console: Con
 
 
 def show(table: Table, console: Console) -> None:
-    """Prints a table and its notes."""
+    """Prints a table and its notes but those of differences, which are long and stand in its files."""
     console.print(for_terminal(table, console))
     for note in table.notes:
-        console.print(note, markup=False, highlight=False, soft_wrap=True)
+        if note not in table.differences:
+            console.print(note, markup=False, highlight=False, soft_wrap=True)
 
 
 def _run(

@@ -33,7 +33,7 @@ _ANY_SPECIAL = re.compile("|".join(re.escape(sign) for sign in _SPECIAL))
 def latex(table: Table) -> str:
     """The table as a `table` environment with the label `tab:NAME`; it needs the package booktabs alone.
 
-    All notes stand before it as comments. Under it stand those about data and tests, and how many cells are missing.
+    All notes stand before it as comments. Under it stand those about data and tests, and how many cells have no value.
     """
     alignment = "l" * len(table.label_titles) + "c" * (len(table.columns) + 1)
     lines = [
@@ -84,7 +84,7 @@ def _value(summary: Summary, unit: str, bold: bool) -> str:
 
 
 def _notes_under(table: Table) -> Iterator[str]:
-    notes = [note for note in table.notes if note not in table.missing]
+    notes = [note for note in table.notes if note not in (*table.differences, *table.missing)]
     if table.missing:
         cells = "1 cell has" if len(table.missing) == 1 else f"{len(table.missing)} cells have"
         notes.append(f"{cells} no value and {'is' if len(table.missing) == 1 else 'are'} not averaged")

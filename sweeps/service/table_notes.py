@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sweeps.service.comparisons import Bold, Comparison, SeedValues
@@ -11,10 +11,9 @@ from sweeps.service.known import Known
 from sweeps.service.recordings import SplitData
 from sweeps.service.significance import FRIEDMAN, LEVEL, REPLICATES_NOTE, VIDEOS_NOTE, WILCOXON, Outcome
 
-_OVER_VIDEOS = f"{WILCOXON} over the test videos"
 _WHAT = {
-    FRIEDMAN: f"{FRIEDMAN}, splits as blocks and seeds as replicates",
-    WILCOXON: f"{_OVER_VIDEOS}, each with its mean over seeds",
+    FRIEDMAN: f"{FRIEDMAN} (splits are blocks, seeds replicates)",
+    WILCOXON: f"{WILCOXON} over test videos (means over seeds)",
 }
 
 
@@ -53,96 +52,102 @@ def missing_notes(cells: Sequence[Cell], known: Mapping[str, Known]) -> Iterator
             yield f"{cell} is {there.state} and not averaged{reason} (trials/{cell.identity})"
 
 
-def statistics_notes(default: str | None, rows: Sequence[str], columns: Sequence[Compared]) -> Iterator[str]:
-    """What bold means, what each row is against the default row, and what such tests can say.
+def statistics_notes(default: str | None, columns: Sequence[Compared]) -> Iterator[str]:
+    """What bold means, which tests can say nothing, and what the others speak of.
+
+    Args:
+        default: name of the default row.
+        columns: of the table; those of which no test was made are passed over.
+    """
+    tested = _tested(columns)
+    if not tested:
+        return
+    yield from _bold_notes(tested)
+    if default is None:
+        yield "no row has the settings of the base alone: rows are compared with the best one only"
+    for test in _WHAT:
+        unable = _titles_by(
+            (str(outcome.reason), column)
+            for column in tested
+            for outcome in _against_default(column, test)
+            if outcome is not None and outcome.p is None
+        )
+        for reason, titles in unable.items():
+            yield f"against the default row {default!r}, {_WHAT[test]}, {_listed(titles, tested)}: {reason}"
+    meanings = {FRIEDMAN: f"seeds inside a split are pseudo-replicates: {REPLICATES_NOTE}", WILCOXON: VIDEOS_NOTE}
+    made = {outcome.test for column in tested for outcome in _outcomes(column) if outcome.p is not None}
+    yield from (meaning for test, meaning in meanings.items() if test in made)
+
+
+def difference_notes(default: str | None, rows: Sequence[str], columns: Sequence[Compared]) -> Iterator[str]:
+    """For each test its smallest attainable p, and which rows it tells from the default row.
 
     Args:
         default: name of the default row.
         rows: names of all.
         columns: of the table; those of which no test was made are passed over.
     """
-    tested = [column for column in columns if column.bold.best is not None]
-    if not tested:
-        return
-    yield from _bold_notes(tested)
-    if default is None:
-        yield "no row has the settings of the base alone: rows are compared with the best one only"
-    else:
-        yield from _default_notes(default, rows, tested)
-    outcomes = list(_outcomes(tested))
-    if any(outcome.test == FRIEDMAN and outcome.p is not None for outcome in outcomes):
-        yield f"seeds inside a split are pseudo-replicates: {REPLICATES_NOTE}"
-    if any(outcome.test == WILCOXON and outcome.p is not None for outcome in outcomes):
-        yield VIDEOS_NOTE
+    for test, what in _WHAT.items():
+        able: dict[str, Outcome] = {}
+        found: dict[str, list[str]] = {}
+        for column in _tested(columns):
+            for name, outcome in zip(rows, _against_default(column, test), strict=True):
+                if outcome is not None and outcome.p is not None:
+                    able.setdefault(outcome.counted, outcome)
+                    if outcome.significant:
+                        way = {1: "better", -1: "worse", 0: "different"}[outcome.direction]
+                        found.setdefault(column.column.title, []).append(f"{name!r} {way} ({outcome.adjusted_p:.2g})")
+        if able:
+            first = next(iter(able.values()))
+            counted = f"{' or '.join(able)}; " if test == FRIEDMAN else ""  # how many videos differ varies by pair
+            before = "" if first.comparisons == 1 else f" before Holm over {first.comparisons}"
+            differ = "; ".join(f"{title}: {', '.join(which)}" for title, which in found.items())
+            yield (
+                f"against the default row {default!r}, {what} ({counted}smallest attainable p {first.smallest_p:.2g}"
+                f"{before}; p < {LEVEL} in brackets): {differ or 'no row differs'}"
+            )
+
+
+def _tested(columns: Sequence[Compared]) -> list[Compared]:
+    return [column for column in columns if column.bold.best is not None]
 
 
 def _bold_notes(columns: Sequence[Compared]) -> Iterator[str]:
-    deciding: dict[str, list[str]] = {}
-    reasons: dict[str, list[str]] = {}
-    for column in columns:
-        against = [outcome for outcome in column.bold.against_best if outcome is not None]
-        for test in dict.fromkeys(outcome.test for outcome in against if outcome.p is not None):
-            deciding.setdefault(test, []).append(column.column.title)
-        for reason in dict.fromkeys(str(outcome.reason) for outcome in against if outcome.p is None):
-            reasons.setdefault(reason, []).append(column.column.title)
+    deciding = _titles_by((o.test, column) for column in columns for o in _against_best(column) if o.p is not None)
+    comparisons = len(columns[0].values) - 1
+    holm = f" after Holm over {comparisons}" if comparisons > 1 else ""
     if deciding:
-        by = "; ".join(f"{_WHAT[test]}, for {_listed(titles)}" for test, titles in deciding.items())
-        yield (
-            f"bold: the best row and every row that cannot be told from it (p >= {LEVEL} after Holm over "
-            f"{len(columns[0].values) - 1}), by {by}"
-        )
-    for reason, titles in reasons.items():
-        yield f"bold: only the best mean, no claim over rows that no test can judge, in {_listed(titles)}: {reason}"
+        by = "; ".join(f"in {_listed(titles, columns)} by {_WHAT[test]}" for test, titles in deciding.items())
+        yield f"bold: the best row and every row that cannot be told from it (p >= {LEVEL}{holm}), {by}"
+    unable = _titles_by((str(o.reason), column) for column in columns for o in _against_best(column) if o.p is None)
+    for reason, titles in unable.items():
+        shown = _listed(titles, columns)
+        yield f"bold in {shown}: only the best mean, no claim over rows that no test can judge: {reason}"
 
 
-def _default_notes(default: str, rows: Sequence[str], columns: Sequence[Compared]) -> Iterator[str]:
-    """One line for each test: what it is, its smallest p, and which rows differ; in words where it can say nothing."""
-    for test in (FRIEDMAN, WILCOXON):
-        found: dict[str, list[str]] = {}
-        able: dict[str, Outcome] = {}
-        unable: dict[str, list[str]] = {}
-        for column in columns:
-            for name, outcome in zip(rows, _of_test(column, test), strict=True):
-                if outcome is None:
-                    continue
-                if outcome.p is None:
-                    titles = unable.setdefault(str(outcome.reason), [])
-                    titles += [column.column.title] if column.column.title not in titles else []
-                    continue
-                able.setdefault(outcome.counted.replace(" differ", ""), outcome)
-                if outcome.significant:
-                    way = {1: "better", -1: "worse", 0: "different"}[outcome.direction]
-                    found.setdefault(column.column.title, []).append(f"{name} {way} (p = {outcome.adjusted_p:.2g})")
-        beginning = f"each row against the default row {default!r} by {_WHAT[test]}"
-        if able:
-            first = next(iter(able.values()))
-            together = "" if first.comparisons == 1 else f", times {first.comparisons} by Holm for the first of as many"
-            differ = "; ".join(f"{title}: {', '.join(which)}" for title, which in found.items())
-            yield (
-                f"{beginning} ({_counts(test, able)}smallest attainable p {first.smallest_p:.2g}{together}): "
-                f"{differ or 'no row differs'}"
-            )
-        for reason, titles in unable.items():
-            yield f"{beginning}, {_listed(titles)}: {reason}"
+def _titles_by(found: Iterable[tuple[str, Compared]]) -> dict[str, list[str]]:
+    """Key -> titles of its columns, each once."""
+    titles: dict[str, dict[str, None]] = {}
+    for key, column in found:
+        titles.setdefault(key, {})[column.column.title] = None
+    return {key: list(of_key) for key, of_key in titles.items()}
 
 
-def _counts(test: str, able: Mapping[str, Outcome]) -> str:
-    """The seeds and splits of the tests; how many videos differ is another number for each pair."""
-    return f"{' or '.join(able)}; " if test == FRIEDMAN else ""
+def _listed(titles: Sequence[str], columns: Sequence[Compared]) -> str:
+    return "every score" if len(titles) == len(columns) > 1 else ", ".join(titles)
 
 
-def _of_test(column: Compared, test: str) -> list[Outcome | None]:
+def _against_best(column: Compared) -> Iterator[Outcome]:
+    return (outcome for outcome in column.bold.against_best if outcome is not None)
+
+
+def _against_default(column: Compared, test: str) -> list[Outcome | None]:
     return [
         None if pair is None else pair.seeds if test == FRIEDMAN else pair.videos for pair in column.against_default
     ]
 
 
-def _outcomes(columns: Sequence[Compared]) -> Iterator[Outcome]:
-    for column in columns:
-        yield from (outcome for outcome in column.bold.against_best if outcome is not None)
-        for test in (FRIEDMAN, WILCOXON):
-            yield from (outcome for outcome in _of_test(column, test) if outcome is not None)
-
-
-def _listed(titles: Sequence[str]) -> str:
-    return ", ".join(titles)
+def _outcomes(column: Compared) -> Iterator[Outcome]:
+    yield from _against_best(column)
+    for test in _WHAT:
+        yield from (outcome for outcome in _against_default(column, test) if outcome is not None)

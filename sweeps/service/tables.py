@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from sweeps.service.beside import Beside, rows_beside
 from sweeps.service.comparisons import (
     Bold,
     Comparison,
@@ -21,12 +21,7 @@ from sweeps.service.intervals import t_interval
 from sweeps.service.known import TIMES, Known
 from sweeps.service.recordings import SplitData
 from sweeps.service.significance import Outcome
-from sweeps.service.table_notes import Compared, data_notes, missing_notes, statistics_notes
-
-BLIND = "transcript prior, equal lengths"
-"""The row of the prediction that sees no feature; what is not above it has learnt nothing."""
-BLIND_ALIGNMENT = "true transcript, equal lengths"
-"""The same of alignment."""
+from sweeps.service.table_notes import Compared, data_notes, difference_notes, missing_notes, statistics_notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +124,7 @@ class Table:
         rows: the experiment's, then the baselines that see no feature, then the ceiling of `frames`.
         notes: lines under it: what a score is measured on, which tests were made and what they say, and every cell
             that has no value, with its reason.
+        differences: of the notes those that say which rows differ from the default row.
         missing: of the notes those about cells.
     """
 
@@ -138,6 +134,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
+    differences: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
 
     @property
@@ -183,14 +180,16 @@ def make_table(
         )
         for i, variant in enumerate(experiment.variants)
     ]
+    differences = tuple(difference_notes(experiment.default_row, names, columns))
     missing = tuple(missing_notes(cells, known))
     return Table(
         name=experiment.name,
         title=experiment.title,
         label_titles=experiment.label_titles,
         columns=experiment.columns,
-        rows=(*rows, *_feature_blind_rows(experiment, splits), *_ceiling_rows(experiment, splits, pooling)),
-        notes=(*data_notes(splits), *statistics_notes(experiment.default_row, names, columns), *missing),
+        rows=(*rows, *(_row_beside(experiment, beside) for beside in rows_beside(experiment, splits, pooling))),
+        notes=(*data_notes(splits), *statistics_notes(experiment.default_row, columns), *differences, *missing),
+        differences=differences,
         missing=missing,
     )
 
@@ -257,50 +256,14 @@ def _count(cells: Sequence[Cell], known: Mapping[str, Known]) -> str:
     return str(len(seeds)) if whole == seeds else f"{len(whole)} of {len(seeds)}"
 
 
-def _feature_blind_rows(experiment: Experiment, splits: Mapping[str, SplitData]) -> Iterator[Row]:
-    """A baseline for each task of the rows."""
-    tasks = dict.fromkeys(variant.task for variant in experiment.variants)
-    for task in tasks:
-        label, scores = (
-            (BLIND_ALIGNMENT, [split.blind_alignment for split in splits.values()])
-            if task == "alignment"
-            else (BLIND, [split.blind for split in splits.values()])
-        )
-        values = [[of_split.get(column.metric) for of_split in scores] for column in experiment.columns]
-        if any(value is not None for of_column in values for value in of_column):
-            yield _row_beside(experiment, label, "baseline", values)
-
-
-def _ceiling_rows(experiment: Experiment, splits: Mapping[str, SplitData], pooling: int | None) -> Iterator[Row]:
-    """The best MoF of `frames`, in the columns that show it; where only other predictions' MoF is shown, in those."""
-    of_mof = [column for column in experiment.columns if column.metric == "mof"]
-    of_frames = [column for column in of_mof if column.prediction == "frames"] or of_mof
-    scores = [split.ceilings.get(str(pooling)) for split in splits.values()]
-    if of_frames and any(score is not None for score in scores):
-        values = [scores if column in of_frames else [None] for column in experiment.columns]
-        yield _row_beside(experiment, f"ceiling of frames, pooling x{pooling}", "ceiling", values)
-
-
-def _row_beside(
-    experiment: Experiment,
-    label: str,
-    kind: Literal["baseline", "ceiling"],
-    values: Sequence[Sequence[float | None]],
-) -> Row:
-    """A row without seeds: in each column the mean over the splits, where all of them have a value."""
-    nothing = (None,) * len(values)
-    summaries = [
-        None
-        if None in of_column
-        else Summary(statistics.fmean(value for value in of_column if value is not None), None, 1)
-        for of_column in values
-    ]
+def _row_beside(experiment: Experiment, beside: Beside) -> Row:
+    nothing = (None,) * len(beside.values)
     return Row(
-        labels=(label, *("" for _ in experiment.label_titles[1:])),
-        summaries=tuple(summaries),
+        labels=(beside.label, *("" for _ in experiment.label_titles[1:])),
+        summaries=tuple(None if value is None else Summary(value, None, 1) for value in beside.values),
         seeds="",
-        kind=kind,
-        bold=(False,) * len(values),
+        kind=beside.kind,
+        bold=(False,) * len(beside.values),
         against_default=nothing,
         against_best=nothing,
     )

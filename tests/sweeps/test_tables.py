@@ -7,10 +7,11 @@ import pytest
 from rich.console import Console
 
 from sweeps.service import tables, tables_text
+from sweeps.service.beside import BLIND
 from sweeps.service.experiment import Cell, Column, Experiment, Variant
 from sweeps.service.known import Known
 from sweeps.service.recordings import SplitData
-from sweeps.service.tables import BLIND, Summary
+from sweeps.service.tables import Summary
 from sweeps.service.trial_folder import State
 
 BOX, BELL = Variant(labels=("box", "no")), Variant(labels=("bell", "no"), settings={"mask.shape": "bell"})
@@ -47,7 +48,7 @@ def finished(mof: float, matching: float = 0.5) -> Known:
     return Known(State.FINISHED, None, scores)
 
 
-def numbers(summary: Summary | None) -> tuple[float, float | None, int]:
+def numbers(summary: Summary | None) -> tuple[object, ...]:
     assert summary is not None
     return summary.mean, summary.std, summary.n
 
