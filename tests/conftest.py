@@ -21,6 +21,13 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of two test processes one has all tests that start services or sweeps: they share them, and need their core."""
+    for item in items:
+        if item.get_closest_marker("service") or item.path.name in ("test_readme.py", "test_demo.py"):
+            item.add_marker(pytest.mark.xdist_group("services"))
+
+
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[PostgreSQL]:
     """A PostgreSQL of our own, with an empty database for MLflow."""
