@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -178,8 +179,57 @@ def test_the_length_loss_pulls_back_only_what_left_the_range():
     assert log_lengths.grad.tolist() == [-1.0, 0.0, 1.0]
 
 
-@pytest.mark.parametrize("name", ["mutual_consistency", "transcript", "length", "smoothing", "length_width"])
+@pytest.mark.parametrize("name", [f.name for f in fields(losses.LossConfig) if f.type == "float"])
 @pytest.mark.parametrize("value", [-0.1, float("nan")])
 def test_a_loss_setting_out_of_range_is_refused_with_its_value(name, value):
     with pytest.raises(InputError, match=rf"loss\.{name} .*{value}"):
         losses.LossConfig(**{name: value})
+
+
+@pytest.mark.parametrize("rule", ["per_term", "after_mean"])
+@pytest.mark.parametrize("scale", [1.0, 40.0])
+def test_smoothing_that_is_not_detached_has_the_same_value_and_the_gradient_of_both_frames(scale: float, rule: str):
+    """Against the whole expression over all T frames under autograd."""
+    T, index = 9, latent_index(9, 4)
+    logits = (scale * draw(11, 4, N)).requires_grad_()
+    ours = losses.smoothing_loss(logits, T, 4.0, rule, detached=False)
+    logs = torch.log_softmax(logits, 1)[index]
+    differences = logs[1:] - logs[:-1]
+    whole = (
+        differences.abs().clamp(max=4.0).square().mean()
+        if rule == "per_term"
+        else differences.square().mean().clamp(max=16.0)
+    )
+    torch.testing.assert_close(ours, whole)
+    torch.testing.assert_close(ours, losses.smoothing_loss(logits, T, 4.0, rule))
+    gradients = [torch.autograd.grad(value, logits, retain_graph=True)[0] for value in (ours, whole)]
+    torch.testing.assert_close(*gradients)
+    if rule == "per_term" or scale == 1.0:
+        assert gradients[0][0].any()
+    if scale == 1.0:
+        assert torch.autograd.gradcheck(lambda x: losses.smoothing_loss(x, T, 4.0, rule, False), logits)
+
+
+@given(st.lists(st.integers(1, 500), min_size=1, max_size=8), st.floats(-3, 3))
+@settings(max_examples=40, deadline=None)
+def test_true_lengths_cost_nothing_by_either_rule(true: list[int], shift: float):
+    lengths = torch.tensor(true)
+    log_lengths = lengths.double().log() + shift
+    for rule in ("log", "share"):
+        assert losses.supervised_length_loss(log_lengths, lengths, rule).item() == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("rule", ["log", "share"])
+def test_the_gradient_of_the_supervised_length_loss_is_that_of_finite_differences(rule: str):
+    log_lengths = torch.tensor([-3.0, 0.5, 2.5], dtype=torch.float64, requires_grad=True)
+    true = torch.tensor([4, 0, 20])
+    assert torch.autograd.gradcheck(lambda x: losses.supervised_length_loss(x, true, rule), log_lengths)
+    (gradient,) = torch.autograd.grad(losses.supervised_length_loss(log_lengths, true, rule), log_lengths)
+    assert gradient.sum().item() == pytest.approx(0, abs=1e-12)
+
+
+def test_one_segment_has_no_supervised_length_loss():
+    log_lengths = torch.tensor([2.5], dtype=torch.float64, requires_grad=True)
+    for rule in ("log", "share"):
+        value = losses.supervised_length_loss(log_lengths, torch.tensor([20]), rule)
+        assert (value.item(), torch.autograd.grad(value, log_lengths)[0].item()) == (0.0, 0.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -182,8 +184,130 @@ def test_templates_are_the_shapes_of_the_figure(shape, n):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("overlap", 1.0), ("overlap", -0.1), ("overlap", float("nan")), ("n_samples", 3)]
+    ("name", "value"),
+    [
+        ("overlap", 1.0),
+        ("overlap", -0.1),
+        ("overlap", float("nan")),
+        ("n_samples", 3),
+        ("min_ramp_frames", -1.0),
+        ("min_ramp_frames", float("nan")),
+    ],
 )
 def test_a_mask_setting_out_of_range_is_refused_with_its_value(name, value):
     with pytest.raises(InputError, match=rf"mask\.{name} .*{value}"):
         MaskConfig(**{name: value})
+
+
+WIDE = st.sampled_from([0.5, 2.0, 8.0, 31.0])
+
+
+def ramps(config: MaskConfig, **values: object) -> MaskConfig:
+    return dataclasses.replace(config, **values)
+
+
+@given(RELATIVE, st.integers(1, 400), CONFIGS)
+@settings(max_examples=40, deadline=None)
+def test_ramps_narrower_than_they_are_anyway_change_nothing(relative, T, config):
+    lengths = float64(relative, T)
+    narrow = segment_masks(lengths, T, ramps(config, min_ramp_frames=1e-9))
+    torch.testing.assert_close(narrow, segment_masks(lengths, T, config), rtol=0, atol=1e-9)
+
+
+@given(RELATIVE, st.integers(1, 400), CONFIGS, WIDE)
+@settings(max_examples=40, deadline=None)
+def test_wide_ramps_stay_between_zero_and_the_template(relative, T, config, width):
+    """With the ramps' ends where they are, a mask is at most the template, held constant outside the segment."""
+    lengths = float64(relative, T)
+    masks = segment_masks(lengths, T, ramps(config, min_ramp_frames=width))
+    assert masks.shape == (len(relative), T)
+    assert (masks >= 0).all()
+    assert (masks <= 1 + 1e-9).all()
+    starts, grown = stretched(torch.cumsum(lengths, 0) - lengths, lengths, config)
+    middles = torch.arange(T) + 0.5
+    cell = grown / config.n_samples  # the corner-aligned ramps are centred half a cell outside
+    reach = torch.maximum(torch.tensor(width / 2), cell)[:, None] + cell[:, None] + 1
+    outside = (middles < starts[:, None] - reach) | (middles > (starts + grown)[:, None] + reach)
+    assert not masks[outside].any()
+
+
+@given(RELATIVE, st.integers(20, 400), CONFIGS, WIDE)
+@settings(max_examples=40, deadline=None)
+def test_frames_far_inside_a_segment_keep_the_templates_value(relative, T, config, width):
+    lengths = float64(relative, T)
+    starts, grown = stretched(torch.cumsum(lengths, 0) - lengths, lengths, config)
+    middles = torch.arange(T) + 0.5
+    reach = (width / 2 + grown / (config.n_samples - 1) + 1)[:, None]
+    inside = (middles > starts[:, None] + reach) & (middles < (starts + grown)[:, None] - reach)
+    wide = segment_masks(lengths, T, ramps(config, min_ramp_frames=width))
+    torch.testing.assert_close(wide[inside], segment_masks(lengths, T, config)[inside], rtol=0, atol=1e-9)
+
+
+@given(RELATIVE, st.integers(1, 500), WIDE, st.sampled_from([0.0, 0.1]))
+@settings(max_examples=40, deadline=None)
+def test_the_sum_of_a_box_with_wide_ramps_differs_from_its_part_in_the_video_by_a_bound(relative, T, width, overlap):
+    """A ramp cut at the video's end loses an eighth of its width; two ramps that meet add a sixth at most."""
+    lengths = float64(relative, T)
+    sums = segment_masks(lengths, T, MaskConfig(overlap=overlap, min_ramp_frames=width)).sum(1).tolist()
+    for total, (start, length) in zip(sums, oracles.spans(lengths.tolist(), overlap, "symmetric"), strict=True):
+        part = min(start + length, T) - max(start, 0)
+        ramp = max(width, length / 100)
+        assert abs(total - part) <= 1 + ramp / 4 + 1e-6
+
+
+@given(RELATIVE, st.integers(2, 200), CONFIGS, WIDE)
+@settings(max_examples=40, deadline=None)
+def test_a_ramp_rises_in_a_straight_line_over_so_many_frames_about_the_segments_end(relative, T, config, width):
+    lengths, J = float64(relative, T), config.n_samples
+    U = oracles.template(config.shape, J)
+    expected = []
+    for start, length in oracles.spans(lengths.tolist(), config.overlap, config.overlap_rule):
+        if config.corner_aligned:  # sample j stands at j / (J - 1) of the segment, ramps half a cell outside
+            cell, place = length / (J - 1), np.arange(T) * T / (T - 1) - start
+            samples, left, right = np.arange(J) * cell, -cell / 2, length + cell / 2
+        else:
+            cell, place = length / J, np.arange(T) + 0.5 - start
+            samples, left, right = (np.arange(J) + 0.5) * cell, 0.0, length
+        ramp = max(width, cell)
+        rise, fall = (np.clip(distance / ramp + 0.5, 0, 1) for distance in (place - left, right - place))
+        expected.append(np.interp(place, samples, U) * rise * fall)
+    masks = segment_masks(lengths, T, ramps(config, min_ramp_frames=width))
+    np.testing.assert_allclose(masks.numpy(), expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("corner_aligned", [False, True])
+def test_wide_ramps_give_the_border_of_a_short_segment_a_gradient_that_it_does_not_have_otherwise(
+    corner_aligned,
+):
+    def gradient(width: float) -> torch.Tensor:
+        lengths = torch.tensor([20.2, 30.1, 9.7], dtype=torch.float64, requires_grad=True)
+        config = MaskConfig(shape="box", corner_aligned=corner_aligned, min_ramp_frames=width)
+        weights = torch.linspace(0, 1, 60, dtype=torch.float64)
+        (segment_masks(lengths, 60, config)[1] * weights).sum().backward()
+        return lengths.grad
+
+    assert not gradient(0.0).any()
+    assert gradient(4.0)[:2].all()
+
+
+@pytest.mark.parametrize("corner_aligned", [False, True])
+@pytest.mark.parametrize("width", [0.7, 5.0, 60.0])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gradients_with_wide_ramps_are_those_of_finite_differences(shape, width, corner_aligned):
+    config = MaskConfig(shape=shape, overlap=0.1, corner_aligned=corner_aligned, min_ramp_frames=width)
+    for relative, T in (([0.31], 1), ([0.2, -0.7, 0.41], 40), ([0.1, 0.23, -0.3, 0.37], 3)):
+        log_lengths = torch.tensor(relative, dtype=torch.float64, requires_grad=True)
+        weights = torch.randn(len(relative), T, generator=torch.Generator().manual_seed(T), dtype=torch.float64)
+        assert torch.autograd.gradcheck(
+            lambda x, T=T, weights=weights: (segment_masks(absolute_lengths(x, T), T, config) * weights).sum(),
+            log_lengths,
+        )
+
+
+def test_vanishing_segments_have_finite_gradients_with_wide_ramps():
+    log_lengths = torch.tensor([0.0, 90.0, 0.0], requires_grad=True)
+    lengths = absolute_lengths(log_lengths, 10)
+    masks = segment_masks(lengths, 10, MaskConfig(shape="bell", min_ramp_frames=3.0))
+    (masks.sum(1) / lengths).sum().backward()
+    assert torch.isfinite(masks).all()
+    assert torch.isfinite(log_lengths.grad).all()

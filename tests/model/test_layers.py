@@ -7,7 +7,9 @@ import torch
 from torch import nn
 
 from mucon.model.layers import (
+    DualDilatedLayer,
     ResidualLayer,
+    _Convolution,
     _Residual,
     dropout,
     dropout_mask,
@@ -130,3 +132,81 @@ def test_a_group_of_a_single_value_becomes_the_bias():
     with torch.no_grad():
         norm.bias.copy_(torch.arange(4.0))
     torch.testing.assert_close(group_norm_rows(torch.randn(1, 4), norm), torch.arange(4.0)[None], rtol=0, atol=1e-4)
+
+
+def convolved(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, dilation: int) -> torch.Tensor:
+    return nn.functional.conv1d(x.t()[None], weight.permute(2, 1, 0), bias, padding=dilation, dilation=dilation)[0].t()
+
+
+@pytest.mark.parametrize(("T", "dilation"), SIZES)
+def test_the_convolution_is_torchs_and_so_is_its_gradient(T, dilation):
+    inputs = weights(T, dilation)[:3]
+    ours, theirs = _Convolution.apply(*inputs, dilation), convolved(*inputs, dilation)
+    torch.testing.assert_close(ours, theirs)
+    cotangent = torch.randn_like(ours)
+    for a, b in zip(*[torch.autograd.grad(y, inputs, cotangent) for y in (ours, theirs)], strict=True):
+        torch.testing.assert_close(a, b)
+    assert torch.autograd.gradcheck(lambda *x: _Convolution.apply(*x, dilation).cos().sum(), inputs)
+
+
+def dual(dilations: tuple[int, int], p: float = 0.0) -> DualDilatedLayer:
+    torch.manual_seed(sum(dilations))
+    return DualDilatedLayer(3, dilations, p).double()
+
+
+@pytest.mark.parametrize("dilations", [(1, 4), (4, 1), (2, 2)])
+@pytest.mark.parametrize("T", [1, 2, 5, 9])
+def test_the_dual_dilated_layer_is_two_convolutions_and_their_fusion(T, dilations):
+    layer, x = dual(dilations).eval(), weights(T, 1)[0]
+
+    def by_torch(x: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
+        w1, w2, b1, b2, fusion, bias = parameters
+        both = torch.cat((convolved(x, w1, b1, dilations[0]), convolved(x, w2, b2, dilations[1])), dim=1)
+        fused = nn.functional.conv1d(both.t()[None], fusion.t()[:, :, None], bias)[0].t()
+        return x + nn.functional.relu(fused)
+
+    parameters = [*layer.dilated_weights, *layer.dilated_biases, layer.fusion_weight, layer.fusion_bias]
+    ours, theirs = layer(x), by_torch(x, *parameters)
+    torch.testing.assert_close(ours, theirs)
+    cotangent = torch.randn_like(ours)
+    for a, b in zip(*[torch.autograd.grad(y, [x, *parameters], cotangent) for y in (ours, theirs)], strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_the_gradient_of_the_dual_dilated_layer_is_that_of_finite_differences():
+    layer, x = dual((1, 3), p=0.5).train(), weights(6, 1)[0]
+    names, parameters = zip(*layer.named_parameters(), strict=True)
+
+    def run(x: torch.Tensor, *values: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(4)  # the same values are dropped each time
+        return torch.func.functional_call(layer, dict(zip(names, values, strict=True)), (x,)).cos().sum()
+
+    assert torch.autograd.gradcheck(run, (x, *parameters))
+
+
+def test_a_dual_dilated_layer_starts_as_torchs_convolutions_do_and_leaves_its_input_alone():
+    layer = DualDilatedLayer(128, (1, 4), dropout=0.5).eval()
+    for ours, theirs in (
+        *((weight, nn.Conv1d(128, 128, 3).weight) for weight in layer.dilated_weights),
+        *((bias, nn.Conv1d(128, 128, 3).bias) for bias in layer.dilated_biases),
+        (layer.fusion_weight, nn.Conv1d(256, 128, 1).weight),
+        (layer.fusion_bias, nn.Conv1d(256, 128, 1).bias),
+    ):
+        assert ours.numel() == theirs.numel()
+        assert ours.abs().max().item() == pytest.approx(theirs.abs().max().item(), rel=0.1)
+    x = torch.randn(9, 128)
+    before = x.clone()
+    assert torch.equal(layer(x), layer(x))
+    assert torch.equal(x, before)
+    layer.train()
+    assert not torch.equal(layer(x), layer(x))
+
+
+@pytest.mark.parametrize("layer", [ResidualLayer(8, 2, 0.0), DualDilatedLayer(8, (1, 4), 0.0)])
+def test_a_layer_computes_in_the_precision_of_its_input_with_gradients_in_that_of_its_weights(layer):
+    x = torch.randn(20, 8, generator=torch.Generator().manual_seed(0))
+    exact, rough = layer(x), layer(x.to(torch.bfloat16))
+    assert (exact.dtype, rough.dtype) == (torch.float32, torch.bfloat16)
+    torch.testing.assert_close(rough.float(), exact, rtol=0.05, atol=0.05)
+    rough.float().sum().backward()
+    assert {p.grad.dtype for p in layer.parameters()} == {torch.float32}

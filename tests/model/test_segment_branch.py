@@ -169,3 +169,76 @@ def test_a_beam_that_ends_at_once_has_the_empty_transcript_first():
     model = with_end_bias(1e3)
     found = model.beam(model.encode(torch.randn(3, 6, dtype=torch.float64)), 4, 3)
     assert found[0].transcript == ()
+
+
+@pytest.mark.parametrize("n_latent", [1, 6])
+@pytest.mark.parametrize("seed", range(4))
+def test_free_running_is_teacher_forcing_with_its_own_symbols(seed: int, n_latent: int):
+    model, latent = lively(seed), torch.randn(n_latent, 6, dtype=torch.float64)
+    logits, log_lengths, own = model.free_running(latent, 5)
+    assert (logits.shape, log_lengths.shape, own.shape, own.dtype) == ((6, N + 1), (5,), (5,), torch.int64)
+    forced_logits, forced_lengths = model.teacher_forced(latent, torch.cat((torch.tensor([START]), own)))
+    torch.testing.assert_close(logits, forced_logits)
+    torch.testing.assert_close(log_lengths, forced_lengths)
+    assert own.tolist() == logits[:-1, :N].argmax(1).tolist()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_free_running_in_training_is_teacher_forcing_with_the_same_dropout(seed: int):
+    """The embedded symbols' mask is the first that either draws, and of the same size."""
+    model, latent = lively(seed).train(), torch.randn(4, 6, dtype=torch.float64)
+    torch.manual_seed(seed)
+    logits, log_lengths, own = model.free_running(latent, 5)
+    torch.manual_seed(seed)
+    forced_logits, forced_lengths = model.teacher_forced(latent, torch.cat((torch.tensor([START]), own)))
+    torch.testing.assert_close(logits, forced_logits)
+    torch.testing.assert_close(log_lengths, forced_lengths)
+    assert own.tolist() == logits[:-1, :N].argmax(1).tolist()
+
+
+def lively(seed: int) -> SegmentBranch:
+    """Weights enlarged so that symbols vary."""
+    model = branch(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(3)
+    return model
+
+
+def test_the_end_symbol_is_none_of_the_actions_of_free_running():
+    model = with_end_bias(1e3)
+    latent = torch.randn(3, 6, dtype=torch.float64)
+    logits, _, own = model.free_running(latent, 4)
+    assert (logits.argmax(1) == N).all()
+    assert ((own >= 0) & (own < N)).all()
+    assert model.greedy(model.encode(latent), 4).transcript == ()
+
+
+def test_free_running_gives_the_actions_of_greedy_decoding_that_does_not_end():
+    model, latent = with_end_bias(-1e3), torch.randn(5, 6, dtype=torch.float64)
+    decoded = model.greedy(model.encode(latent), 6)
+    _, log_lengths, own = model.free_running(latent, 6)
+    assert tuple(own.tolist()) == decoded.transcript
+    torch.testing.assert_close(log_lengths, decoded.log_lengths)
+
+
+def test_a_gradient_runs_through_free_running_as_far_as_its_choices_stay():
+    model = lively(1)
+    latent = torch.randn(3, 6, generator=torch.Generator().manual_seed(2), dtype=torch.float64, requires_grad=True)
+    own = model.free_running(latent, 3)[2].tolist()
+
+    def outputs(latent: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        logits, log_lengths, chosen = model.free_running(latent, 3)
+        assert chosen.tolist() == own
+        return logits, log_lengths
+
+    assert torch.autograd.gradcheck(outputs, latent)
+    forced = model.teacher_forced(latent, torch.tensor([START, *own]))
+    parameters = list(model.parameters())
+    gradients = [
+        torch.autograd.grad([y.sin().sum() for y in given], parameters, retain_graph=True)
+        for given in (outputs(latent), forced)
+    ]
+    assert any(gradient.any() for gradient in gradients[0])
+    for ours, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, theirs)
