@@ -8,18 +8,21 @@ import os
 import pkgutil
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 import sweeps
+from mucon.config import TrainConfig
 from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, InputError
 from mucon.recipes import RECIPES
 from mucon.vocabulary import nearest
 from storage import StoreError
 from sweeps.service.driver import Running, run_plan, show
 from sweeps.service.experiment import Collection, Experiment, SweepInfo
+from sweeps.service.own import FORMAT
+from sweeps.service.own_files import is_file_name, read_experiment
 from sweeps.service.plan import Plan, make_plan, read_plan
 
 DEMO_STORE = Path("stores/demo")
@@ -69,21 +72,21 @@ def _run_script(experiment: Sweep, words: Sequence[str], program: str | None = N
     demo = options.store is None
     store = _demo_store(console) if demo else options.store
 
-    def recipe(table: Experiment) -> str:
-        return options.recipe or (table.demo_base if demo else table.base).__name__
+    def base(table: Experiment) -> Callable[[], TrainConfig]:
+        return RECIPES[options.recipe] if options.recipe else table.demo_base if demo else table.base
 
     settings = _settings(options.set, options.epochs)
     seeds = options.seeds or (experiment.demo_seeds if demo else experiment.seeds)
     plan, trials = make_plan(
         experiment,
         store=store,
-        base=lambda table: RECIPES[recipe(table)](),
+        base=lambda table: base(table)(),
         settings=settings,
         seeds=range(1, seeds + 1),
         splits=options.split or experiment.splits,
         results=results,
     )
-    recipes = ", ".join(dict.fromkeys(recipe(table) for table in experiment.experiments))
+    recipes = ", ".join(dict.fromkeys(base(table).__name__ for table in experiment.experiments))
     _header(plan, recipes, seeds, console)
     if options.dry_run:
         return _dry_run(plan, console)
@@ -126,9 +129,15 @@ def _commands() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="mucon-sweeps", description="The experiments of this package.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser("list", help="the experiments and what they vary")
-    run = commands.add_parser("run", help="run one, as its script does", add_help=False)
-    run.add_argument("name", help="of the experiment")
-    run.add_argument("options", nargs=argparse.REMAINDER, help="those of its script; --help lists them")
+    run = commands.add_parser(
+        "run",
+        help="run one, or a sweep of your own",
+        description="Runs a sweep of the package as its script does, or one of your own from its file.",
+        epilog=FORMAT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    run.add_argument("name", help="of the experiment (`mucon-sweeps list`), or FILE.yaml, or FILE.py")
+    run.add_argument("options", nargs=argparse.REMAINDER, help="those of its script; `run NAME --help` lists them")
     report = commands.add_parser("report", help="its tables again, from the trials' folders alone")
     report.add_argument("name", help="of the experiment")
     report.add_argument("--results", type=Path, default=Path("results"), help="folder of the trials (default: results)")
@@ -166,6 +175,8 @@ def _print(console: Console, line: str) -> None:
 
 def _find(name: str) -> Sweep:
     known = experiments()
+    if is_file_name(name):
+        return read_experiment(Path(name), known)
     if name not in known:
         raise InputError(
             f"{name!r} is not an experiment{nearest(name, list(known))}: `mucon-sweeps list` names them all"
