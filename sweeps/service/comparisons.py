@@ -152,16 +152,18 @@ def common_videos(
     >>> common_videos([row], ("1",), (1, 2))
     (array([[0.4]]), (('1', 'a'),))
     """
-    columns: dict[tuple[str, str], list[float]] = {}
-    for split in splits:
+    found, names = [], []
+    for split in splits if seeds else ():
         cells = [[row.get((split, seed), {}) for seed in seeds] for row in rows]
-        for video in sorted({video for of_row in cells for cell in of_row for video in cell}):
-            found = [[cell.get(video) for cell in of_row] for of_row in cells]
-            defined = [[value for value in of_row if value is not None] for of_row in found]
-            if all(len(of_row) == len(seeds) for of_row in defined):
-                columns[split, video] = [statistics.fmean(of_row) for of_row in defined]
-    values = np.array(list(columns.values()), dtype=np.float64).reshape(len(columns), len(rows)).T
-    return values, tuple(columns)
+        videos = sorted(set.intersection(*(set(cell) for of_row in cells for cell in of_row)))
+        values = np.array(
+            [[[cell[video] for video in videos] for cell in of_row] for of_row in cells], dtype=np.float64
+        ).mean(axis=1)  # None is NaN, and so is a mean with it
+        defined = ~np.isnan(values).any(axis=0)
+        found.append(values[:, defined])
+        names += [(split, video) for video, counts in zip(videos, defined, strict=True) if counts]
+    means = np.concatenate(found, axis=1) if found else np.zeros((len(rows), 0))
+    return means, tuple(names)
 
 
 def compare_with_default(
