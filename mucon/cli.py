@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import signal
 import sys
 import types
@@ -270,7 +271,14 @@ def _evaluate(args: argparse.Namespace) -> int:
     decoding = decoding_of(trained.config, args.settings)
     known = videos_of(store, args.split, "train") if decoding.needs_training_facts and trained.facts is None else []
     found = evaluate(
-        trained, videos, device=args.device, task=args.task, fps=fps, decoding=decoding, training_videos=known
+        trained,
+        videos,
+        device=args.device,
+        task=args.task,
+        fps=fps,
+        decoding=decoding,
+        training_videos=known,
+        threads=os.cpu_count() or 1,
     )
     if args.figure is not None:
         draw_evaluation(found, videos, args.recordings, trained.vocabulary, args.figure, fps=fps)

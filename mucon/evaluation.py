@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from mucon.checkpoint import Checkpoint
+from mucon.decoding.batches import Job, decode_many
 from mucon.decoding.config import DecodingConfig
 from mucon.device import choose_device
 from mucon.errors import InputError
-from mucon.inference import PREDICTIONS, TASKS, Prediction, align_transcript, predict, transcript_problems
+from mucon.inference import PREDICTIONS, TASKS, Prediction, align_transcript, begin, transcript_problems
 from mucon.metrics.alignment import alignment_scores
 from mucon.metrics.boundaries import boundary_scores
 from mucon.metrics.confusion import confusion_matrix, frames_per_action, precision_per_action, recall_per_action
@@ -95,6 +96,7 @@ def evaluate(
     task: str = "segmentation",
     fps: float | None = None,
     training_videos: Sequence[Video] = (),
+    threads: int = 1,
 ) -> Evaluation:
     """Predicts every recording and compares with its true segmentation.
 
@@ -106,6 +108,7 @@ def evaluate(
         decoding: how `full` finds its lengths; the checkpoint's choice by default.
         task: `segmentation`, or `alignment`, where the model is given the true transcripts.
         fps: frames a second of the recordings, or None: then boundary errors are in frames only.
+        threads: that decode, while the network is busy with the recordings after; the result is the same.
         training_videos: only looked at where `decoding` uses what is known of them and the checkpoint has no facts.
 
     Raises:
@@ -119,7 +122,8 @@ def evaluate(
     used = dataclasses.replace(checkpoint, model=copy.deepcopy(checkpoint.model).to(chosen).eval())
     if (decoding or used.config.decoding).needs_training_facts and used.facts is None and training_videos:
         used = dataclasses.replace(used, facts=training_facts(used, training_videos, chosen))
-    found = [_predicted(used, video, chosen, predictions, decoding, task) for video in videos]
+    jobs = (Job(video.id, _begun(used, video, chosen, predictions, decoding, task)) for video in videos)
+    found = list(decode_many(jobs, threads=threads, bunch=1))
     truths = [Segmentation.of(video.transcript, video.lengths or ()) for video in videos]
     segmentations = {name: [one.segmentations[name] for one in found] for name in predictions}
     results = {
@@ -185,18 +189,19 @@ def _problems(videos: Sequence[Video], task: str, vocabulary: Vocabulary) -> lis
     return problems
 
 
-def _predicted(
+def _begun(
     checkpoint: Checkpoint,
     video: Video,
     device: torch.device,
     predictions: Sequence[str],
     decoding: DecodingConfig | None,
     task: str,
-) -> Prediction:
+) -> Callable[[], Prediction]:
     features = video.features(device)
     if task == "alignment":
-        return align_transcript(checkpoint, features, video.transcript, predictions=predictions, decoding=decoding)
-    return predict(checkpoint, features, predictions=predictions, decoding=decoding)
+        aligned = align_transcript(checkpoint, features, video.transcript, predictions=predictions, decoding=decoding)
+        return lambda: aligned
+    return begin(checkpoint, features, predictions=predictions, decoding=decoding)
 
 
 def _scores(

@@ -12,44 +12,26 @@ Two tasks: in segmentation the network names the segments, in alignment their tr
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import partial
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from mucon.checkpoint import Checkpoint, TrainingFacts
-from mucon.decoding.alignment import best_lengths
-from mucon.decoding.class_means import class_mean_lengths
+from mucon.checkpoint import Checkpoint
 from mucon.decoding.config import DecodingConfig
-from mucon.decoding.length_priors import Flat, LengthPrior, Poisson, PoissonPerClass
-from mucon.decoding.prefix_tree import PrefixTree
-from mucon.decoding.published import published_lengths
 from mucon.decoding.rounding import largest_remainder
-from mucon.decoding.spread_priors import Gaussian, LogNormal, NegativeBinomial
-from mucon.decoding.transcripts import Candidate, best_joint, best_of_transcripts
 from mucon.errors import InputError
-from mucon.masks import absolute_lengths
-from mucon.model import Decoded
-from mucon.segments import IntArray, Segmentation
+from mucon.fusion import align, best_candidate, best_training_transcript, candidates_of, evidence, frames_of
+from mucon.segments import Segmentation
 from mucon.vocabulary import Vocabulary
 
 PREDICTIONS = ("frames", "segments", "full")
 """Names of the predictions."""
 TASKS = ("segmentation", "alignment")
 """Names of the tasks: without and with the transcript."""
-LEAST_SHARE = 1e-6
-"""An action's prior is at least so much: one that is never seen in training is not divided by zero."""
-SPREAD_PRIORS: Mapping[str, Callable[[ArrayLike, ArrayLike], LengthPrior]] = {
-    "gaussian": Gaussian,
-    "log_normal": LogNormal,
-    "negative_binomial": NegativeBinomial,
-}
-PUBLISHED_LENGTH = 2000
-"""The longest segment of the published program's decoder, in frames."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +72,26 @@ def predict(
 
     Source: paper, section 4.8.
     """
+    return begin(checkpoint, features, predictions=predictions, decoding=decoding)()
+
+
+def begin(
+    checkpoint: Checkpoint,
+    features: Tensor,
+    *,
+    predictions: Sequence[str] = PREDICTIONS,
+    decoding: DecodingConfig | None = None,
+) -> Callable[[], Prediction]:
+    """The first half of `predict`: runs the network, and gives the call that decodes and ends it.
+
+    That call may run in another thread, while this one goes on with the next recording.
+
+    Raises:
+        InputError: as `predict`; what decoding itself refuses is raised by the call.
+    """
     _check_request(checkpoint, features, predictions)
     decoding = decoding or checkpoint.config.decoding
-    model, n_frames = checkpoint.model, len(features)
+    model, (n_frames, n_actions) = checkpoint.model, (len(features), checkpoint.model.size.n_actions)
     watch = _Watch()
     latent, log_probs = model.encode(features)
     found: dict[str, Segmentation] = {}
@@ -106,24 +105,37 @@ def predict(
         decoded = model.name_segments(latent)
         transcript = np.asarray(decoded.transcript[:n_frames], dtype=np.int64)
         cut = decoded.cut or len(decoded.transcript) > n_frames
-        lengths = _frames_of(decoded.log_lengths[: len(transcript)], n_frames)
+        lengths = frames_of(decoded.log_lengths[: len(transcript)], n_frames)
         naming = watch.lap()
     if "segments" in predictions:
         known = len(transcript) > 0
         found["segments"] = Segmentation(transcript, largest_remainder(lengths, n_frames) if known else transcript)
         seconds["segments"] = seconds["frames"] + naming + watch.lap()
+    decode: Callable[[], Segmentation] | None = None
     if "full" in predictions:
+        values = evidence(log_probs, checkpoint, decoding)
         if decoding.transcripts == "training":
-            found["full"] = _best_training_transcript(checkpoint, log_probs, decoding)
+            decode = partial(best_training_transcript, values, checkpoint, decoding)
         elif searched:
-            candidates = model.likeliest_segments(latent, decoding.beam)
-            found["full"] = _best_candidate(checkpoint, log_probs, candidates, decoding)
+            named = model.likeliest_segments(latent, decoding.beam)
+            candidates = candidates_of(named, n_frames, n_actions, decoding)
+            decode = partial(best_candidate, values, candidates, decoding)
         elif len(transcript):
-            found["full"] = align(evidence(log_probs, checkpoint, decoding), transcript, lengths, decoding)
+            decode = partial(align, values, transcript, lengths, decoding)
         else:
-            found["full"] = Segmentation.of([], [])
+            decode = partial(Segmentation.of, [], [])
         seconds["full"] = seconds["frames"] + (0.0 if searched else naming) + watch.lap()
-    return Prediction({name: found[name] for name in predictions}, cut, {name: seconds[name] for name in predictions})
+
+    def end() -> Prediction:
+        if decode is not None:
+            own = _Watch()
+            found["full"] = decode()
+            seconds["full"] += own.lap()
+        return Prediction(
+            {name: found[name] for name in predictions}, cut, {name: seconds[name] for name in predictions}
+        )
+
+    return end
 
 
 class _Watch:
@@ -136,68 +148,6 @@ class _Watch:
         """Since the last one."""
         before, self.before = self.before, time.perf_counter()
         return self.before - before
-
-
-def evidence(log_probs: Tensor, checkpoint: Checkpoint, decoding: DecodingConfig) -> NDArray[np.floating]:
-    """`[T, N]`: the frames' log probabilities, less the log of each action's prior where the choices say so.
-
-    Raises:
-        InputError: the checkpoint does not know the prior.
-    """
-    values: NDArray[np.floating] = log_probs.cpu().numpy()
-    if decoding.class_prior == "none":
-        return values
-    shares = np.maximum(np.asarray(_facts(checkpoint).frame_shares), LEAST_SHARE)
-    divided: NDArray[np.floating] = values - np.log(shares)
-    return divided
-
-
-def _best_training_transcript(checkpoint: Checkpoint, log_probs: Tensor, decoding: DecodingConfig) -> Segmentation:
-    facts = _facts(checkpoint)
-    index, lengths, _ = best_of_transcripts(
-        evidence(log_probs, checkpoint, decoding),
-        _prefix_tree(facts.transcripts),
-        facts.mean_lengths,
-        max_length=decoding.max_length,
-        beam=decoding.prefix_beam,
-    )
-    return Segmentation(np.asarray(facts.transcripts[index], dtype=np.int64), lengths)
-
-
-def _best_candidate(
-    checkpoint: Checkpoint, log_probs: Tensor, candidates: Sequence[Decoded], decoding: DecodingConfig
-) -> Segmentation:
-    """The beam's transcript with the highest joint score; no segment where it has only the empty one."""
-    n_frames, n_actions = log_probs.shape
-    usable = [one for one in candidates if 0 < len(one.transcript) <= n_frames]
-    if not usable:
-        return Segmentation.of([], [])
-    joint = [
-        Candidate(
-            one.transcript,
-            one.log_prob if one.log_prob is not None else 0.0,
-            length_prior(
-                np.asarray(one.transcript, dtype=np.int64), _frames_of(one.log_lengths, n_frames), n_actions, decoding
-            ),
-        )
-        for one in usable
-    ]
-    index, lengths, _ = best_joint(evidence(log_probs, checkpoint, decoding), joint, max_length=decoding.max_length)
-    return Segmentation(np.asarray(usable[index].transcript, dtype=np.int64), lengths)
-
-
-@lru_cache(maxsize=8)
-def _prefix_tree(transcripts: tuple[tuple[int, ...], ...]) -> PrefixTree:
-    return PrefixTree.of(transcripts)
-
-
-def _facts(checkpoint: Checkpoint) -> TrainingFacts:
-    if checkpoint.facts is None:
-        raise InputError(
-            "decoding.transcripts=training and decoding.class_prior=training use what is known of the training videos, "
-            "this checkpoint knows nothing of them: evaluate it with the store that it was trained on"
-        )
-    return checkpoint.facts
 
 
 def align_transcript(
@@ -242,7 +192,7 @@ def align_transcript(
     with torch.no_grad():
         outputs = checkpoint.model(features, torch.from_numpy(given).to(features.device))
         log_probs = torch.log_softmax(outputs.latent_logits, dim=1)[outputs.latent_of_frame]
-    lengths = _frames_of(outputs.log_lengths, n_frames)
+    lengths = frames_of(outputs.log_lengths, n_frames)
     found: dict[str, Segmentation] = {}
     for name in predictions:
         if name == "segments":
@@ -295,54 +245,3 @@ def _check_request(checkpoint: Checkpoint, features: Tensor, predictions: Sequen
         raise InputError(
             f"the model reads features [T, {dim}], not {list(features.shape)}{hint}: give one row per frame"
         )
-
-
-def _frames_of(log_lengths: Tensor, n_frames: int) -> NDArray[np.float64]:
-    """Relative log lengths `[M]` of the segment branch as real frames `[M]` that sum to T."""
-    if not len(log_lengths):
-        return np.zeros(0)
-    frames: NDArray[np.float64] = absolute_lengths(log_lengths.double(), n_frames).cpu().numpy()
-    return frames
-
-
-def align(
-    log_probs: NDArray[np.floating], transcript: IntArray, lengths: NDArray[np.float64], decoding: DecodingConfig
-) -> Segmentation:
-    """The transcript with the lengths that agree best with the frames: `full`, whatever the transcript comes from.
-
-    Args:
-        log_probs: `[T, N]`, of the frame branch.
-        transcript: `[M]`, M <= T.
-        lengths: `[M]` frames, real, predicted by the segment branch.
-        decoding: prior on the lengths and their cap. The `published` method gives the labels that its program gives:
-            their runs need not be the transcript.
-
-    Source: paper, equations (14) and (15).
-    """
-    n_actions = log_probs.shape[1]
-    if decoding.method == "published":
-        means = _class_means(transcript, lengths, n_actions)
-        cap = PUBLISHED_LENGTH if decoding.max_length is None else decoding.max_length
-        labels, _, _ = published_lengths(log_probs, transcript, means, step=decoding.step, max_length=cap)
-        return Segmentation.from_frame_labels(labels)
-    prior = length_prior(transcript, lengths, n_actions, decoding)
-    best, _ = best_lengths(log_probs, transcript, prior, max_length=decoding.max_length)
-    return Segmentation(transcript, best)
-
-
-def length_prior(
-    transcript: IntArray, lengths: NDArray[np.float64], n_actions: int, decoding: DecodingConfig
-) -> LengthPrior:
-    """The prior of a transcript's lengths around the predicted ones."""
-    if decoding.length_prior == "none":
-        return Flat()
-    if decoding.length_prior == "class":
-        return PoissonPerClass(_class_means(transcript, lengths, n_actions))
-    if decoding.length_prior == "segment":
-        return Poisson(lengths)
-    return SPREAD_PRIORS[decoding.length_prior](lengths, decoding.length_spread)
-
-
-def _class_means(transcript: IntArray, lengths: NDArray[np.float64], n_actions: int) -> NDArray[np.float64]:
-    """`[N]`, the mean predicted length of each action in this recording, 1 for the absent ones."""
-    return class_mean_lengths([(transcript, lengths)], n_actions, fallback=1.0)

@@ -201,3 +201,10 @@ def test_truths_that_cannot_be_evaluated_are_all_named():
     with pytest.raises(InputError) as caught:
         evaluate(checkpoint(), [other, crowded])
     assert caught.value.problems == ("action ids are 0 to 3, 'other' has [7]: correct its transcript",)
+
+
+def test_several_threads_decode_to_the_same_scores():
+    trained, videos = checkpoint(), small_videos(6)
+    one, three = (evaluate(trained, videos, threads=threads).to_dict() for threads in (1, 3))
+    del one["seconds"], three["seconds"]
+    assert one == three

@@ -12,7 +12,8 @@ from mucon.decoding.config import DecodingConfig
 from mucon.decoding.length_priors import Flat, Poisson, PoissonPerClass
 from mucon.decoding.rounding import largest_remainder
 from mucon.errors import InputError
-from mucon.inference import PREDICTIONS, align, align_transcript, length_prior, predict
+from mucon.fusion import align, length_prior
+from mucon.inference import PREDICTIONS, align_transcript, predict
 from mucon.masks import absolute_lengths
 from mucon.model import NetworkSize, build_model
 from mucon.segments import Segmentation

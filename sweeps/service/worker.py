@@ -47,6 +47,7 @@ def run_trial(
     should_stop: Callable[[], bool] = lambda: False,
     report: Callable[[EpochReport], None] = lambda _: None,
     lease_duration: float = lease.DURATION,
+    command: str = "",
 ) -> Outcome:
     """Trains and evaluates a trial, as far as that was not done yet, or waits for the process that does.
 
@@ -57,6 +58,7 @@ def run_trial(
         should_stop: asked before every step; once it is true, a checkpoint is written and the trial is stopped.
         report: told of each epoch that finishes here.
         lease_duration: seconds after which the trial of a process that fell silent is another's.
+        command: the command line for which it runs, for the record; when empty, this process's own.
 
     Returns:
         The outcome, which stands in the trial's folder too; a trial's failure is an outcome, not an exception.
@@ -72,7 +74,7 @@ def run_trial(
         if should_stop():
             return Outcome(*folder.state(trial.evaluation))
         with Journal(folder.journal_path) as written:
-            return _recorded(trial, folder, held, written, device, should_stop, report)
+            return _recorded(trial, folder, held, written, device, should_stop, report, command)
 
 
 def mark_failed(trial: Trial, results: Path, reason: str) -> Outcome:
@@ -96,17 +98,17 @@ def _recorded(
     device: str,
     should_stop: Callable[[], bool],
     report: Callable[[EpochReport], None],
+    command: str,
 ) -> Outcome:
     """Runs a trial that this process holds, between its first and its last status record."""
     device = provenance.resolve_device(device)
     folder.write_trial({**trial.to_dict(), "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())})
-    written.append(
-        {
-            "kind": "environment",
-            "timestamp": journal.milliseconds(),
-            **provenance.environment(device, trial.config.training.threads, trial.config.training.precision),
-        }
-    )
+    source = provenance.find_source()
+    if not folder.trained():  # what evaluates later has not made the weights
+        source.write_patch(folder.path / "source.patch")
+    training = trial.config.training
+    facts = provenance.environment(device, training.threads, training.precision, command=command, source=source)
+    written.append({"kind": "environment", "timestamp": journal.milliseconds(), **facts})
     written.status(State.RUNNING, reason=None, host=socket.gethostname(), pid=os.getpid())
 
     def stop_asked() -> bool:
@@ -171,6 +173,7 @@ def _evaluate(trial: Trial, folder: TrialFolder, device: str, held: Lease) -> No
         training_videos=videos_of(store, trial.split, "train"),
         fps=store.manifest.fps,
         task=trial.task,
+        threads=trial.config.training.threads,
     )
     seconds = time.perf_counter() - started
     held.check()

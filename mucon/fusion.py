@@ -1,0 +1,160 @@
+"""`full`: the evidence of the frame branch and the transcripts and lengths of the segment branch, fused.
+
+Everything here but `frames_of` and `evidence` works on arrays and holds no interpreter lock while it decodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from mucon.checkpoint import Checkpoint, TrainingFacts
+from mucon.decoding.alignment import best_lengths
+from mucon.decoding.class_means import class_mean_lengths
+from mucon.decoding.config import DecodingConfig
+from mucon.decoding.length_priors import Flat, LengthPrior, Poisson, PoissonPerClass
+from mucon.decoding.prefix_tree import PrefixTree
+from mucon.decoding.published import published_lengths
+from mucon.decoding.spread_priors import Gaussian, LogNormal, NegativeBinomial
+from mucon.decoding.transcripts import Candidate, best_joint, best_of_transcripts
+from mucon.errors import InputError
+from mucon.masks import absolute_lengths
+from mucon.model import Decoded
+from mucon.segments import IntArray, Segmentation
+
+LEAST_SHARE = 1e-6
+"""An action's prior is at least so much: one that is never seen in training is not divided by zero."""
+SPREAD_PRIORS: Mapping[str, Callable[[ArrayLike, ArrayLike], LengthPrior]] = {
+    "gaussian": Gaussian,
+    "log_normal": LogNormal,
+    "negative_binomial": NegativeBinomial,
+}
+PUBLISHED_LENGTH = 2000
+"""The longest segment of the published program's decoder, in frames."""
+
+
+def frames_of(log_lengths: Tensor, n_frames: int) -> NDArray[np.float64]:
+    """Relative log lengths `[M]` of the segment branch as real frames `[M]` that sum to T."""
+    if not len(log_lengths):
+        return np.zeros(0)
+    frames: NDArray[np.float64] = absolute_lengths(log_lengths.double(), n_frames).cpu().numpy()
+    return frames
+
+
+def evidence(log_probs: Tensor, checkpoint: Checkpoint, decoding: DecodingConfig) -> NDArray[np.floating]:
+    """`[T, N]`: the frames' log probabilities, less the log of each action's prior where the choices say so.
+
+    Raises:
+        InputError: the checkpoint does not know the prior.
+    """
+    values: NDArray[np.floating] = log_probs.cpu().numpy()
+    if decoding.class_prior == "none":
+        return values
+    shares = np.maximum(np.asarray(_facts(checkpoint).frame_shares), LEAST_SHARE)
+    divided: NDArray[np.floating] = values - np.log(shares)
+    return divided
+
+
+def best_training_transcript(
+    log_probs: NDArray[np.floating], checkpoint: Checkpoint, decoding: DecodingConfig
+) -> Segmentation:
+    """The training transcript that fits the evidence `[T, N]` best.
+
+    Raises:
+        InputError: the checkpoint does not know them, or none fits the recording.
+    """
+    facts = _facts(checkpoint)
+    index, lengths, _ = best_of_transcripts(
+        log_probs,
+        _prefix_tree(facts.transcripts),
+        facts.mean_lengths,
+        max_length=decoding.max_length,
+        beam=decoding.prefix_beam,
+    )
+    return Segmentation(np.asarray(facts.transcripts[index], dtype=np.int64), lengths)
+
+
+def candidates_of(named: Sequence[Decoded], n_frames: int, n_actions: int, decoding: DecodingConfig) -> list[Candidate]:
+    """The transcripts of a beam that a recording of T frames can have, with priors about their predicted lengths."""
+    return [
+        Candidate(
+            one.transcript,
+            one.log_prob if one.log_prob is not None else 0.0,
+            length_prior(
+                np.asarray(one.transcript, dtype=np.int64), frames_of(one.log_lengths, n_frames), n_actions, decoding
+            ),
+        )
+        for one in named
+        if 0 < len(one.transcript) <= n_frames
+    ]
+
+
+def best_candidate(
+    log_probs: NDArray[np.floating], candidates: Sequence[Candidate], decoding: DecodingConfig
+) -> Segmentation:
+    """The candidate with the highest joint score for the evidence `[T, N]`; no segment where there is none."""
+    if not candidates:
+        return Segmentation.of([], [])
+    index, lengths, _ = best_joint(log_probs, candidates, max_length=decoding.max_length)
+    return Segmentation(np.asarray(candidates[index].transcript, dtype=np.int64), lengths)
+
+
+@lru_cache(maxsize=8)
+def _prefix_tree(transcripts: tuple[tuple[int, ...], ...]) -> PrefixTree:
+    return PrefixTree.of(transcripts)
+
+
+def _facts(checkpoint: Checkpoint) -> TrainingFacts:
+    if checkpoint.facts is None:
+        raise InputError(
+            "decoding.transcripts=training and decoding.class_prior=training use what is known of the training videos, "
+            "this checkpoint knows nothing of them: evaluate it with the store that it was trained on"
+        )
+    return checkpoint.facts
+
+
+def align(
+    log_probs: NDArray[np.floating], transcript: IntArray, lengths: NDArray[np.float64], decoding: DecodingConfig
+) -> Segmentation:
+    """The transcript with the lengths that agree best with the frames: `full`, whatever the transcript comes from.
+
+    Args:
+        log_probs: `[T, N]`, of the frame branch.
+        transcript: `[M]`, M <= T.
+        lengths: `[M]` frames, real, predicted by the segment branch.
+        decoding: prior on the lengths and their cap. The `published` method gives the labels that its program gives:
+            their runs need not be the transcript.
+
+    Source: paper, equations (14) and (15).
+    """
+    n_actions = log_probs.shape[1]
+    if decoding.method == "published":
+        means = _class_means(transcript, lengths, n_actions)
+        cap = PUBLISHED_LENGTH if decoding.max_length is None else decoding.max_length
+        labels, _, _ = published_lengths(log_probs, transcript, means, step=decoding.step, max_length=cap)
+        return Segmentation.from_frame_labels(labels)
+    prior = length_prior(transcript, lengths, n_actions, decoding)
+    best, _ = best_lengths(log_probs, transcript, prior, max_length=decoding.max_length)
+    return Segmentation(transcript, best)
+
+
+def length_prior(
+    transcript: IntArray, lengths: NDArray[np.float64], n_actions: int, decoding: DecodingConfig
+) -> LengthPrior:
+    """The prior of a transcript's lengths around the predicted ones."""
+    if decoding.length_prior == "none":
+        return Flat()
+    if decoding.length_prior == "class":
+        return PoissonPerClass(_class_means(transcript, lengths, n_actions))
+    if decoding.length_prior == "segment":
+        return Poisson(lengths)
+    return SPREAD_PRIORS[decoding.length_prior](lengths, decoding.length_spread)
+
+
+def _class_means(transcript: IntArray, lengths: NDArray[np.float64], n_actions: int) -> NDArray[np.float64]:
+    """`[N]`, the mean predicted length of each action in this recording, 1 for the absent ones."""
+    return class_mean_lengths([(transcript, lengths)], n_actions, fallback=1.0)
