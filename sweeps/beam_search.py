@@ -2,6 +2,7 @@
 
 from sweeps.service.cli import main
 from sweeps.service.experiment import Column, Experiment, Variant
+from sweeps.service.figure_spec import Figure
 
 EXPERIMENT = Experiment(
     name="beam_search",
@@ -18,6 +19,7 @@ EXPERIMENT = Experiment(
         Column(title="F1@10", metric="f1_at_10"),
         Column(title="s/video", metric="inference_seconds", unit="seconds"),
     ),
+    figure=Figure(kind="scatter", x="s/video", x_title="inference time of a video, seconds"),
 )
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from mucon import recipes
 from sweeps.service.cli import main
 from sweeps.service.experiment import Experiment, Variant
+from sweeps.service.figure_spec import Figure
 
 EXPERIMENT = Experiment(
     name="mixed_supervision",
@@ -13,6 +14,7 @@ EXPERIMENT = Experiment(
         for percent in (0, 1, 2, 5, 10, 20, 50, 100)
     ),
     base=recipes.breakfast_full,
+    figure=Figure(kind="curve", x="Labelled", x_title="share of the training videos with frame labels"),
 )
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from sweeps.service.cli import main
 from sweeps.service.experiment import Column, Experiment, Variant
+from sweeps.service.figure_spec import Figure
 
 EXPERIMENT = Experiment(
     name="speed_accuracy",
@@ -24,6 +25,7 @@ EXPERIMENT = Experiment(
         Column(title="training, s", metric="training_seconds", unit="seconds"),
         Column(title="s/video", metric="inference_seconds", unit="seconds"),
     ),
+    figure=Figure(kind="scatter", x="s/video", x_title="inference time of a video, seconds"),
 )
 
 if __name__ == "__main__":
