@@ -117,7 +117,13 @@ def _run(
         names = {cell.key: str(cell) for cell in plan.cells if cell.key in {trial.key for trial in missing}}
         with Progress(console, names) as progress:
             interrupted = run_trials(
-                missing, results=plan.results, scratch=place, device=device, each=each, listener=progress
+                missing,
+                results=plan.results,
+                scratch=place,
+                device=device,
+                each=each,
+                listener=progress,
+                command=how.info.command,
             )
         known = plan.known(before)
         shipment = shipping.finish(plan.write_tables(plan.tables(known), known))

@@ -51,6 +51,7 @@ def run_trials(
     device: str,
     each: Resources,
     listener: Listener,
+    command: str = "",
 ) -> bool:
     """Runs trials until each has an outcome in its folder, or until it is interrupted.
 
@@ -64,6 +65,7 @@ def run_trials(
         device: for the workers.
         each: what a trial gets.
         listener: told of live values and ends.
+        command: the command line for which they run, for their records.
 
     Returns:
         Whether it was interrupted.
@@ -80,7 +82,8 @@ def run_trials(
             install()  # Ray has put a handler of its own in the place of ours
             slots = each.slots(nodes)
             os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(min(slots, 200))
-            _fit(trials, results.absolute(), storage, stop, device, each, slots, listener)
+            common = {"results": str(results.absolute()), "stop": str(stop), "device": device, "command": command}
+            _fit(trials, common, storage, each, slots, listener)
         return stop.exists()
     finally:
         shutil.rmtree(storage, ignore_errors=True)
@@ -89,16 +92,14 @@ def run_trials(
 
 def _fit(
     trials: Sequence[Trial],
-    results: Path,
+    common: Mapping[str, str],
     storage: Path,
-    stop: Path,
-    device: str,
     each: Resources,
     slots: int,
     listener: Listener,
 ) -> None:
+    results, stop = Path(common["results"]), Path(common["stop"])
     folders = results / "trials"
-    common = {"results": str(results), "stop": str(stop), "device": device}
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
         groups.setdefault(trial.identity, []).append(trial)
@@ -161,7 +162,12 @@ def train_trial(config: dict[str, Any]) -> None:
 
     for trial in trials:
         outcome = run_trial(
-            trial, Path(request["results"]), device=request["device"], should_stop=should_stop, report=report
+            trial,
+            Path(request["results"]),
+            device=request["device"],
+            should_stop=should_stop,
+            report=report,
+            command=request["command"],
         )
         told_last = trial is trials[-1]
         tune.report({"key": trial.key, "state": str(outcome.state), "reason": outcome.reason, "last": told_last})

@@ -233,5 +233,6 @@ def artifacts(folder: TrialFolder) -> list[tuple[Path, str]]:
         (folder.run_path / "checkpoint", "checkpoint"),
         (folder.path / "predictions", "predictions"),
         (folder.path / "result.json", ""),
+        (folder.path / "source.patch", ""),
     ]
     return [(path, place) for path, place in found if path.exists()]

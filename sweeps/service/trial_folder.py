@@ -6,6 +6,7 @@ trials/IDENTITY/
   journal.jsonl                   environment, states, epochs
   lease-00000001.json             who may write here
   run/                            the checkpoint
+  source.patch                    what `git diff HEAD` said, where the packages lie in a working copy that was changed
   predictions/PREDICTION.json     segmentations of the test videos
   result.json                     scores; written last, so that it stands for a finished trial
   evaluations/EVALUATION/         result.json and predictions/ of other choices of evaluation
