@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 import struct
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -160,7 +161,9 @@ def _reason(error: Exception) -> str:
 
 def _read_state(path: Path) -> dict[str, Tensor]:
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():  # of an unknown pickle protocol, where the file is no pickle
+            warnings.simplefilter("ignore", UserWarning)
+            state = torch.load(path, map_location="cpu", weights_only=True)
     except UNREADABLE as error:
         raise InputError(f"{path} cannot be read as saved weights ({_reason(error)}): give a .trc file") from error
     if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
