@@ -22,6 +22,8 @@ _SPECIAL = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     '"': r"\textquotedbl{}",
+    "[": "{[}",
+    "*": "{*}",
     "±": r"$\pm$",
     "×": r"$\times$",
     "–": "--",
