@@ -184,7 +184,20 @@ def frames_per_latent(
 
     Args:
         masks: `[M, T]`.
-        latent_of_frame: `[T]` int64, rising.
+        latent_of_frame: `[T]` int64, rising, each latent frame standing for less than twice T / T' frames and one.
         n_latent: T'.
     """
+    if masks.is_cuda:
+        return _gathered_per_latent(masks, latent_of_frame, n_latent)  # index_add sums in another order each time there
     return masks.new_zeros(len(masks), n_latent).index_add(1, latent_of_frame, masks)
+
+
+def _gathered_per_latent(masks: Tensor, latent_of_frame: Tensor, n_latent: int) -> Tensor:
+    """The same sums in a fixed order."""
+    n_frames = masks.shape[1]
+    latent = torch.arange(n_latent, device=masks.device)
+    places = torch.arange(2 * -(-n_frames // n_latent), device=masks.device)
+    frames = torch.searchsorted(latent_of_frame, latent)[:, None] + places
+    inside = frames.clamp(max=n_frames - 1)
+    counted = (frames < n_frames) & (latent_of_frame[inside] == latent[:, None])
+    return (masks[:, inside] * counted).sum(2)

@@ -15,6 +15,7 @@ from mucon.masks import (
     SHAPES,
     SHORTEST,
     MaskConfig,
+    _gathered_per_latent,
     absolute_lengths,
     frames_per_latent,
     segment_masks,
@@ -311,3 +312,13 @@ def test_vanishing_segments_have_finite_gradients_with_wide_ramps():
     (masks.sum(1) / lengths).sum().backward()
     assert torch.isfinite(masks).all()
     assert torch.isfinite(log_lengths.grad).all()
+
+
+@pytest.mark.parametrize("stride", [None, 4])
+@pytest.mark.parametrize(("T", "n_latent"), [(1, 1), (3, 1), (7, 1), (16, 4), (19, 4), (23, 5)])
+def test_the_sums_in_a_fixed_order_that_a_gpu_makes_are_the_same(T, n_latent, stride):
+    masks = torch.rand(3, T, dtype=torch.float64, generator=torch.Generator().manual_seed(T), requires_grad=True)
+    index = latent_index(T, n_latent, stride=stride)
+    sums = [made(masks, index, n_latent) for made in (frames_per_latent, _gathered_per_latent)]
+    torch.testing.assert_close(*sums)
+    torch.testing.assert_close(*(torch.autograd.grad(made.square().sum(), masks)[0] for made in sums))
