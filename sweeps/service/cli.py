@@ -20,10 +20,13 @@ from mucon.recipes import RECIPES
 from mucon.vocabulary import nearest
 from storage import StoreError
 from sweeps.service.driver import Running, run_plan, show
+from sweeps.service.dry_run import dry_run
 from sweeps.service.experiment import Collection, Experiment, SweepInfo
 from sweeps.service.own import FORMAT
 from sweeps.service.own_files import is_file_name, read_experiment
+from sweeps.service.placement import place_trials
 from sweeps.service.plan import Plan, make_plan, read_plan
+from sweeps.service.report import write_report
 
 DEMO_STORE = Path("stores/demo")
 Sweep = Experiment | Collection
@@ -89,7 +92,8 @@ def _run_script(experiment: Sweep, words: Sequence[str], program: str | None = N
     recipes = ", ".join(dict.fromkeys(base(table).__name__ for table in experiment.experiments))
     _header(plan, recipes, seeds, console)
     if options.dry_run:
-        return _dry_run(plan, console)
+        where = place_trials(options.device, options.cpus_per_trial, options.gpus_per_trial)
+        return dry_run(plan, trials, where, console)
     command = shlex.join([Path(sys.argv[0]).name if program is None else program, *words])
     config = {"recipe": recipes, "seeds": seeds, "splits": list(plan.splits), "store": plan.store, "set": settings}
     info = SweepInfo(name=experiment.name, title=experiment.title, command=command, config=config)
@@ -120,6 +124,7 @@ def _run_command(words: Sequence[str]) -> int:
     known = plan.known()
     made = plan.tables(known)
     plan.write_tables(made, known)
+    write_report(plan, made, known)
     for table in made.values():
         show(table, console)
     return EXIT_OK
@@ -199,7 +204,11 @@ def _parser(experiment: Sweep, program: str | None) -> argparse.ArgumentParser:
     add("--cpus-per-trial", default="auto", metavar="N", help="default: 1, or 2 beside a GPU")
     add("--gpus-per-trial", default="auto", metavar="N", help="default: 0.25 where there is a GPU, else 0")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where trials compute (default: auto)")
-    add("--dry-run", action="store_true", help="show the cells and what is known of them, and start nothing")
+    add(
+        "--dry-run",
+        action="store_true",
+        help="show the cells, what is known of them and what the rest would take, and start nothing",
+    )
     return parser
 
 
@@ -251,11 +260,3 @@ def _header(plan: Plan, recipe: str, seeds: int, console: Console) -> None:
     rows = sum(len(part.experiment.variants) for part in plan.parts)
     size = f"recipe {recipe}, {rows} rows, {seeds} seeds"
     _print(console, f"store {plan.store}, split {', '.join(plan.splits)}, {size}")
-
-
-def _dry_run(plan: Plan, console: Console) -> int:
-    known = plan.known()
-    for cell in plan.cells:
-        reason = f" ({known[cell.key].reason})" if known[cell.key].reason else ""
-        _print(console, f"{cell.identity}  {known[cell.key].state:<8}  {cell}{reason}")
-    return EXIT_OK

@@ -6,21 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from rich.console import Console
 
 from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, InputError
 from sweeps.service import lease, preflight
 from sweeps.service.experiment import SweepInfo, Trial
 from sweeps.service.known import Known
+from sweeps.service.placement import place_trials
 from sweeps.service.plan import Plan
 from sweeps.service.progress import Progress
+from sweeps.service.report import check_figures, write_report
 from sweeps.service.shipping import Shipping
 from sweeps.service.tables import Table
 from sweeps.service.tables_text import for_terminal
 from sweeps.service.tracking import Tracker
 from sweeps.service.tracking_server import check_connection
 from sweeps.service.tracking_sweeps import write_sweep
+from sweeps.service.trial_facts import write_links
 from sweeps.service.trial_folder import TO_RUN, State
 
 TRACKING_EXPERIMENT = "mucon"
@@ -47,7 +49,7 @@ class Running:
 
 
 def run_plan(plan: Plan, trials: Mapping[str, Trial], how: Running, console: Console) -> int:
-    """Runs what is missing of a plan, and shows and writes its tables.
+    """Runs what is missing of a plan, and shows and writes its tables, figures and page.
 
     Where nothing is missing, neither Ray nor MLflow is imported.
 
@@ -55,11 +57,13 @@ def run_plan(plan: Plan, trials: Mapping[str, Trial], how: Running, console: Con
         The exit status: 0, 3 when cells have no value, 130 when it was interrupted.
 
     Raises:
-        InputError: the same sweep is running, or a trial fits nowhere, or the tracking server is none.
+        InputError: the same sweep is running, or a figure names a recording that is none, or a trial fits nowhere, or
+            the tracking server is none.
     """
     known = plan.known()
     missing = [trials[key] for key, cell in known.items() if cell.state in TO_RUN]
     interrupted, unsent = False, False
+    check_figures(plan)
     if missing:
         place = plan.results / "running" / plan.name
         held = lease.acquire(place)
@@ -75,6 +79,7 @@ def run_plan(plan: Plan, trials: Mapping[str, Trial], how: Running, console: Con
     made = plan.tables(known)
     plan.write()
     plan.write_tables(made, known)
+    write_report(plan, made, known)
     for table in made.values():
         show(table, console)
     if interrupted:
@@ -95,18 +100,16 @@ def _run(
     plan: Plan, before: Mapping[str, Known], missing: Sequence[Trial], how: Running, place: Path, console: Console
 ) -> tuple[bool, bool]:
     """Runs trials with tracking beside them; tells whether it was interrupted and whether something was not shipped."""
-    n_gpus = 0 if how.device == "cpu" else torch.cuda.device_count()
-    each = preflight.resources(how.cpus, how.gpus, n_gpus=n_gpus)
-    if not preflight.is_cluster():
-        each.slots({"this machine": (preflight.cpu_count(), n_gpus)})
-    device = how.device if how.device != "auto" else "cuda" if each.gpus else "cpu"
+    where = place_trials(how.device, how.cpus, how.gpus)
     rows = {cell.identity: cell.variant.name for cell in plan.cells}
     tracker = Tracker(how.tracking_uri, TRACKING_EXPERIMENT, how.info, rows)
     _check_answers(tracker.uri)
     plan.write()
     write_sweep(plan.results, how.info, TRACKING_EXPERIMENT, rows)
     console.print(
-        f"{len(plan.cells)} trials, {len(missing)} to run, on {device}, {each}", markup=False, highlight=False
+        f"{len(plan.cells)} trials, {len(missing)} to run, on {where.device}, {where.each}",
+        markup=False,
+        highlight=False,
     )
     console.print(f"results {plan.results}, tracking {tracker.uri}", markup=False, highlight=False, soft_wrap=True)
     shipping = Shipping(tracker, [plan.results / "trials" / identity for identity in rows])
@@ -120,13 +123,15 @@ def _run(
                 missing,
                 results=plan.results,
                 scratch=place,
-                device=device,
-                each=each,
+                device=where.device,
+                each=where.each,
                 listener=progress,
                 command=how.info.command,
             )
         known = plan.known(before)
-        shipment = shipping.finish(plan.write_tables(plan.tables(known), known))
+        made = plan.tables(known)
+        write_links(plan.folder, shipping.links())
+        shipment = shipping.finish({**plan.write_tables(made, known), **write_report(plan, made, known)})
     except BaseException:
         shipping.abandon()
         raise

@@ -1,0 +1,30 @@
+"""Times as people read them."""
+
+from __future__ import annotations
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words, two units at most.
+
+    >>> duration(0.4), duration(12.3), duration(75), duration(7260), duration(200000)
+    ('1 s', '12 s', '1 min 15 s', '2 h 1 min', '2 d 7 h')
+    """
+    whole = max(round(seconds), 1)
+    units = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+    found = []
+    for size, name in units:
+        count, whole = divmod(whole, size)
+        if count or found:
+            found.append((count, name))
+    return " ".join(f"{count} {name}" for count, name in found[:2] if count)
+
+
+def clock(seconds: float) -> str:
+    """Seconds as on a clock.
+
+    >>> clock(75), clock(3675)
+    ('1:15', '1:01:15')
+    """
+    minutes, rest = divmod(max(int(seconds), 0), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
