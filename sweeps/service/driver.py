@@ -10,6 +10,7 @@ from rich.console import Console
 
 from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, InputError
 from sweeps.service import lease, preflight
+from sweeps.service.best import best_lines
 from sweeps.service.experiment import SweepInfo, Trial
 from sweeps.service.known import Known
 from sweeps.service.placement import place_trials
@@ -82,6 +83,8 @@ def run_plan(plan: Plan, trials: Mapping[str, Trial], how: Running, console: Con
     write_report(plan, made, known)
     for table in made.values():
         show(table, console)
+    for line in best_lines(plan, made, known, trials):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
     if interrupted:
         return EXIT_INTERRUPTED
     whole = all(cell.state is State.FINISHED for cell in known.values())

@@ -154,11 +154,15 @@ def train_trial(config: dict[str, Any]) -> None:
     trials = [Trial.from_dict(value) for value in request["trials"]]
     told = [float("-inf")]
 
+    scored: dict[str, float] = {}
+
     def report(epoch: EpochReport) -> None:
-        now = time.monotonic()
+        now, metrics = time.monotonic(), epoch.metrics()
+        scored.update({name: value for name, value in metrics.items() if name.startswith("progress.")})
         if now - told[0] > REPORTING or epoch.epoch == epoch.epochs:
             told[0] = now
-            tune.report({"key": trials[0].key, "epoch": epoch.epoch, "epochs": epoch.epochs, **epoch.metrics()})
+            epochs = {"epoch": epoch.epoch, "epochs": epoch.epochs}
+            tune.report({"key": trials[0].key, **epochs, **metrics, **scored})
 
     for trial in trials:
         outcome = run_trial(

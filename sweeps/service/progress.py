@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -141,8 +141,8 @@ class Progress:
 
     def _left(self) -> str:
         """What is left of the sweep, as text."""
-        waiting = len(self._names) - len(self._ended | self._running.keys())
-        left = seconds_left(list(self._running.values()), self._took, waiting, self._slots)
+        waiting = _trainings(self._names) - _trainings(self._ended | self._running.keys())
+        left = seconds_left(list(self._running.values()), self._took, len(waiting), self._slots)
         return "" if left is None else f" about {clock(left)} left;"
 
     def _print(self, line: str) -> None:
@@ -156,6 +156,15 @@ class Progress:
         for key, trial in self._running.items():
             table.add_row(self._names[key], *_facts(trial))
         return table
+
+
+def _trainings(keys: Iterable[str]) -> set[str]:
+    """Several evaluations of a training are one training.
+
+    >>> sorted(_trainings(["a-1", "a-2", "b-1"]))
+    ['a', 'b']
+    """
+    return {key.partition("-")[0] for key in keys}
 
 
 def _facts(trial: Running) -> tuple[str, str, str, str]:
