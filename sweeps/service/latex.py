@@ -33,8 +33,9 @@ _ANY_SPECIAL = re.compile("|".join(re.escape(sign) for sign in _SPECIAL))
 
 
 def latex(table: Table) -> str:
-    """The table as a `table` environment with the label `tab:NAME`; it needs the package booktabs alone.
+    """The table as a `table` environment with the label `tab:NAME`; it needs the packages booktabs and graphicx.
 
+    It is as wide as it is, and where that is wider than the text it is made smaller.
     All notes stand before it as comments. Under it stand those about data and tests, and how many cells have no value.
     """
     alignment = "l" * len(table.label_titles) + "c" * (len(table.columns) + 1)
@@ -43,13 +44,14 @@ def latex(table: Table) -> str:
         r"\begin{table}[t]",
         r"\centering\small",
         r"\setlength{\tabcolsep}{4pt}",
+        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
         rf"\begin{{tabular}}{{{alignment}}}",
         r"\toprule",
         " & ".join(escaped(head) for head in table.heads) + r" \\",
         r"\midrule",
         *_rows(table),
         r"\bottomrule",
-        r"\end{tabular}",
+        r"\end{tabular}}",
         *_notes_under(table),
         rf"\caption{{{escaped(table.title)}}}",
         rf"\label{{tab:{table.name}}}",
@@ -71,7 +73,15 @@ def _rows(table: Table) -> Iterator[str]:
     for row, before in zip(table.rows, (None, *table.rows), strict=False):
         if before is not None and (before.kind == "row") != (row.kind == "row"):
             yield r"\midrule"
-        yield " & ".join((*map(escaped, row.labels), *_values(table, row), escaped(row.seeds))) + r" \\"
+        yield " & ".join((*_labels(row), *_values(table, row), escaped(row.seeds))) + r" \\"
+
+
+def _labels(row: Row) -> Iterator[str]:
+    """One for each column; what stands beside the experiment's rows is longer than theirs and spans them."""
+    if row.kind != "row" and len(row.labels) > 1:
+        yield rf"\multicolumn{{{len(row.labels)}}}{{l}}{{{escaped(row.labels[0])}}}"
+    else:
+        yield from map(escaped, row.labels)
 
 
 def _values(table: Table, row: Row) -> Iterator[str]:

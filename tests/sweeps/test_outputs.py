@@ -83,7 +83,8 @@ def latex_rows(plan: Plan) -> list[list[str]]:
     body = text(plan, "tex").partition("\\toprule")[2].partition("\\bottomrule")[0]
     lines = [line.strip() for line in body.splitlines() if line.strip() and line.strip() != "\\midrule"]
     assert all(line.endswith(" \\\\") for line in lines)
-    return [[cell.strip() for cell in re.split(r"(?<!\\)&", line.removesuffix("\\\\"))] for line in lines]
+    spread = [re.sub(r"\\multicolumn\{2\}\{l\}\{(.*?)\}", r"\1 &", line) for line in lines]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)&", line.removesuffix("\\\\"))] for line in spread]
 
 
 def csv_rows(plan: Plan) -> list[dict[str, str]]:
@@ -196,7 +197,7 @@ def test_braces_and_environments_of_latex_are_balanced_and_rows_have_all_columns
 def test_latex_compiles_in_a_small_document(plan: Plan, tmp_path: Path) -> None:
     document = tmp_path / "paper.tex"
     document.write_text(
-        "\\documentclass{article}\n\\usepackage[T1]{fontenc}\n\\usepackage{booktabs}\n\\begin{document}\n"
+        "\\documentclass{article}\n\\usepackage[T1]{fontenc}\n\\usepackage{booktabs,graphicx}\n\\begin{document}\n"
         + text(plan, "tex")
         + "Table~\\ref{tab:planted_names}.\n\\end{document}\n",
         encoding="utf-8",
