@@ -9,6 +9,7 @@ import pkgutil
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -27,6 +28,8 @@ from sweeps.service.own_files import is_file_name, read_experiment
 from sweeps.service.placement import place_trials
 from sweeps.service.plan import Plan, make_plan, read_plan
 from sweeps.service.report import write_report
+from sweeps.service.reproduction import add_command as add_reproduce
+from sweeps.service.reproduction import reproduce
 
 DEMO_STORE = Path("stores/demo")
 Sweep = Experiment | Collection
@@ -118,6 +121,9 @@ def _run_command(words: Sequence[str]) -> int:
             what = [v.name for v in shown[0].variants] if len(shown) == 1 else [table.name for table in shown]
             _print(console, f"{name}: {experiment.title} ({'; '.join(what)})")
         return EXIT_OK
+    if options.command == "reproduce":
+        tell = partial(_print, console)
+        return reproduce(options.run, options.results, store=options.store, device=options.device, tell=tell)
     if options.command == "sync":
         return _sync(options.results, options.tracking_uri, console)
     plan = read_plan(options.results, options.name)
@@ -146,6 +152,7 @@ def _commands() -> argparse.ArgumentParser:
     report = commands.add_parser("report", help="its tables again, from the trials' folders alone")
     report.add_argument("name", help="of the experiment")
     report.add_argument("--results", type=Path, default=Path("results"), help="folder of the trials (default: results)")
+    add_reproduce(commands)
     sync = commands.add_parser("sync", help="make a tracking server show a results folder")
     sync.add_argument("results", type=Path, help="folder of the trials")
     sync.add_argument("--tracking-uri", metavar="URI", help="MLflow server (default: an SQLite file in the folder)")
