@@ -14,6 +14,7 @@ EXPERIMENT = Experiment(
     ),
     columns=FULL_SUPERVISION_COLUMNS,
     base=recipes.breakfast_full,
+    default_row="yes",
 )
 
 if __name__ == "__main__":

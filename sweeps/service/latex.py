@@ -92,7 +92,7 @@ def _values(table: Table, row: Row) -> Iterator[str]:
 def _value(summary: Summary, unit: str, bold: bool) -> str:
     mean, std = summary.parts(unit)
     shown = rf"\textbf{{{mean}}}" if bold else mean
-    return shown if std is None else rf"{shown}\textsubscript{{$\pm$ {std}}}"
+    return shown if std is None else rf"{shown}\textsubscript{{$\pm${std}}}"
 
 
 def _notes_under(table: Table) -> Iterator[str]:

@@ -108,7 +108,7 @@ def test_markdown_latex_and_csv_say_what_the_trials_folders_say(plan: Plan) -> N
         shown = f"{shown_mean}±{shown_std}"
         assert in_markdown[row][place] == (f"**{shown}**" if bold else shown)
         in_bold = rf"\textbf{{{shown_mean}}}" if bold else shown_mean
-        assert in_latex[row][place] == rf"{in_bold}\textsubscript{{$\pm$ {shown_std}}}"
+        assert in_latex[row][place] == rf"{in_bold}\textsubscript{{$\pm${shown_std}}}"
         assert float(in_csv[row][f"{name}.mean"]) == pytest.approx(mean, abs=1e-12)
         assert float(in_csv[row][f"{name}.std"]) == pytest.approx(std, abs=1e-12)
         assert int(in_csv[row][f"{name}.n"]) == n == (3 if row == 1 else 4)
