@@ -18,9 +18,12 @@ from mucon.checkpoint import weights_sha256
 from mucon.errors import InputError, Interrupted
 from mucon.losses import LossConfig
 from mucon.masks import MaskConfig
+from mucon.model import NetworkSize, build_model
 from mucon.optimiser import Optimiser, parameter_groups
 from mucon.schedule import TrainingConfig
 from mucon.step import video_losses
+from mucon.training import epoch_order, step_seed
+from tests.factories import small_videos
 from tests.test_step import TRANSCRIPT, small_model
 from tests.test_training import CONFIG, N_EPOCHS, N_VIDEOS, ROOT, StopAfter, digest, train_small
 
@@ -174,6 +177,33 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         found[name] = digest(folder)
     assert len(set(found.values())) == len(found)
     return found
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam"])
+@pytest.mark.parametrize("accumulate", [1, 2, 3, 5])
+def test_training_steps_on_the_mean_of_each_group_and_of_what_is_left_at_the_epochs_end(
+    tmp_path: Path, kind: str, accumulate: int
+):
+    config = CONFIG.with_values({"training.optimiser": kind, "training.accumulate": accumulate})
+    videos, places = small_videos(4), range(4)
+    train_small(tmp_path, config, videos)
+    size = NetworkSize(dim=5, n_actions=4, max_segments=11)
+    model = build_model(size, config.backbone, config.segment_branch, seed=config.seed).train()
+    optimiser = Optimiser(model, config.training)
+    for epoch in range(N_EPOCHS):
+        order = epoch_order(4, config.seed, epoch)
+        for group in [places[i : i + accumulate] for i in places[::accumulate]]:
+            for step in group:
+                video = videos[order[step]]
+                torch.manual_seed(step_seed(config.seed, epoch, step))
+                transcript = torch.tensor(video.transcript)
+                outputs = model(video.features(), transcript)
+                total = video_losses(outputs, transcript, config.mask, config.loss)["total"]
+                (total / len(group)).backward()
+            optimiser.step(config.training.rate(epoch))
+    found = checkpoints.load(tmp_path / "checkpoint").model
+    for ours, by_hand in zip(found.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(ours, by_hand, rtol=1e-4, atol=1e-6 if kind == "sgd" else 1e-4)
 
 
 @pytest.mark.parametrize("name", OPTIONS)
