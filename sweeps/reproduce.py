@@ -10,6 +10,7 @@ from sweeps import (
     comparison,
     full_supervision,
     mixed_supervision,
+    qualitative,
     seeds_and_splits,
     speed_accuracy,
 )
@@ -31,6 +32,7 @@ EXPERIMENT = Collection(
         *comparison.EXPERIMENT.experiments,
         seeds_and_splits.EXPERIMENT,
         speed_accuracy.EXPERIMENT,
+        *qualitative.EXPERIMENT.experiments,
     ),
 )
 

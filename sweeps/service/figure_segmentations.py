@@ -65,14 +65,7 @@ def segmentations(
         return Bars(rows={}, vocabulary=None, fps=None, notes=(f"no segmentations: {'; '.join(error.problems)}",))
     vocabulary, split = vocabulary_of(opened), cells[0].split
     test = {video.id: video for video in videos_of(opened, split, "test")}
-    chosen = list(shape.recordings or list(test)[: shape.n_recordings])
-    unknown = [name for name in chosen if name not in test]
-    if unknown:
-        raise InputError(
-            f"a recording that is drawn is in the test part of split {split}, {name!r} is not"
-            f"{nearest(name, list(test))}: name another"
-            for name in unknown
-        )
+    chosen = chosen_recordings(shape, list(test), split)
     rows: dict[str, list[tuple[str, Segmentation]]] = {
         name: [(TRUTH, Segmentation.of(test[name].transcript, test[name].lengths or ()))] for name in chosen
     }
@@ -92,6 +85,27 @@ def segmentations(
     seed = cells[0].seed
     notes.append(f"segmentations of split {split}, seed {seed}")
     return Bars(rows=rows, vocabulary=vocabulary, fps=opened.manifest.fps, notes=tuple(notes))
+
+
+def chosen_recordings(shape: Figure, test: Sequence[str], split: str) -> list[str]:
+    """The recordings that a figure shows.
+
+    Args:
+        shape: the figure.
+        test: ids of the test part.
+        split: its name.
+
+    Raises:
+        InputError: one is named that is not in the test part.
+    """
+    unknown = [name for name in shape.recordings if name not in test]
+    if unknown:
+        raise InputError(
+            f"a recording that is drawn is in the test part of split {split}, {name!r} is not{nearest(name, test)}: "
+            "name another"
+            for name in unknown
+        )
+    return list(shape.recordings or test[: shape.n_recordings])
 
 
 def _predictions(cell: Cell, known: Known, results: Path, vocabulary: Vocabulary) -> dict[str, Segmentation] | None:

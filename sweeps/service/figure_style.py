@@ -42,6 +42,7 @@ _SETTINGS: dict[str, Any] = {
     "legend.frameon": False,
     "figure.facecolor": PAPER,
     "axes.facecolor": PAPER,
+    "text.parse_math": False,  # a dollar in a row's name is a dollar
     "svg.fonttype": "none",  # text is text: it can be searched, read aloud and coloured
     "svg.hashsalt": "mucon",  # the same figure is the same file
 }
@@ -81,6 +82,21 @@ def looks(n: int) -> list[dict[str, Any]]:
     return [
         {"color": colour, "marker": marker, "linestyle": line} for colour, marker, line in itertools.islice(chosen, n)
     ]
+
+
+def plain_ticks(axis: Any, low: float, high: float) -> None:
+    """Numbers in full on a logarithmic axis, as few as can be read.
+
+    Args:
+        axis: `axes.xaxis` or `axes.yaxis`.
+        low: smallest value that is shown.
+        high: the greatest.
+    """
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0,) if high / low > 100 else (1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def place_labels(axes: Any, points: Sequence[tuple[float, float]], names: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sweeps.service.figure_style import COLOURS, LINES, PALE, WIDTH, new_figure
+from sweeps.service.figure_style import COLOURS, LINES, PALE, WIDTH, new_figure, plain_ticks
 
 LOSS, PROGRESS = "loss.total", "progress.full.mof"
 AXES = {LOSS: "loss", PROGRESS: "MoF of training videos (%)"}
@@ -51,8 +51,13 @@ def training(curves: Sequence[Curve]) -> Any | None:
             axes.set_visible(False)
         for axes, name in zip(grid.flat, panels, strict=False):
             _panel(axes, name, curves, metric, of_one_row=panels == names)
-        if metric == LOSS and all(v > 0 for curve in curves for _, v in curve.values.get(LOSS, ())):
+        for axes in grid.flat[max(len(panels) - across, 0) : len(panels)]:
+            axes.tick_params(labelbottom=True)
+        values = [value for curve in curves for _, value in curve.values.get(metric, ())]
+        if metric == LOSS and min(values) > 0:
             grid[0, 0].set_yscale("log")
+            for axes in grid.flat:
+                plain_ticks(axes.yaxis, min(values), max(values))
         band.supylabel(AXES[metric], fontsize=9)
         band.supxlabel("epoch", fontsize=9)
     return figure

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sweeps.service.figure_style import COLOURS, INK, LINES, PAPER, WIDTH, looks, new_figure, place_labels
+from sweeps.service.figure_style import COLOURS, INK, LINES, PAPER, WIDTH, looks, new_figure, place_labels, plain_ticks
 from sweeps.service.intervals import t_interval
 
 _SEED: dict[str, Any] = {"facecolor": PAPER, "edgecolor": COLOURS[1], "lw": 1.0, "label": "a seed"}
@@ -126,7 +126,7 @@ def scatter(data: Data) -> Any:
     axes.set_xlabel(data.x_title + _missing([row for row in data.rows if row not in shown]))
     axes.set_ylabel(data.y_title)
     if axes.get_xscale() == "log":
-        _plain_ticks(axes, [x for x, _ in middles])
+        plain_ticks(axes.xaxis, min(x for x, _ in middles), max(x for x, _ in middles))
     _legend(axes)
     if shown:
         place_labels(axes, middles, [row.label for row in shown])
@@ -157,17 +157,10 @@ def _scale_by_numbers(axes: Any, numbers: Sequence[float]) -> None:
         return
     if min(numbers) > 0:
         axes.set_xscale("log")
+        axes.set_xlim(min(numbers) / 1.2, 1.2 * max(numbers))
     else:
         axes.set_xscale("symlog", linthresh=min(positive), linscale=0.4)
-
-
-def _plain_ticks(axes: Any, values: Sequence[float]) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    decades = max(values) / min(values)
-    axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if decades > 100 else (1.0, 2.0, 5.0)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.set_xlim(-0.3 * min(positive), 1.2 * max(positive))
 
 
 def _missing(rows: Sequence[Points]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -12,7 +13,7 @@ from sweeps.service.trial_folder import State
 
 MAX_POINTS = 80
 """Of a small curve; more cannot be seen on it."""
-_CURVE_TITLES = {"loss.total": "loss", "progress.full.mof": "MoF of training videos"}
+_CURVE_TITLES = {"loss.total": "loss", "progress.full.mof": "training MoF"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,8 @@ def score_table(table: Table) -> str:
 
 def trials_table(trials: Iterable[TrialFacts]) -> str:
     """Every training: state, end of its curves, time, curves, its run."""
+    every = list(trials)
+    metrics = [metric for metric in CURVES if any(trial.curves.get(metric) for trial in every)]
     heads = [
         Head("rows"),
         Head("split"),
@@ -90,15 +93,16 @@ def trials_table(trials: Iterable[TrialFacts]) -> str:
         Head("state"),
         Head("epochs", number=True),
         Head("training, s", number=True),
-        *(head for metric in CURVES for head in (Head(f"last {_CURVE_TITLES[metric]}", number=True), Head("curve"))),
+        *(head for metric in metrics for head in (Head(f"last {_CURVE_TITLES[metric]}", number=True), Head("curve"))),
         Head("folder"),
-        Head("run"),
+        *([Head("run")] if any(trial.link for trial in every) else []),
     ]
-    return sortable("Trials", heads, [list(_trial_fields(trial)) for trial in trials])
+    rows = [list(_trial_fields(trial, metrics))[: len(heads)] for trial in every]
+    return sortable("Trials", heads, rows)
 
 
 def small_curve(points: Sequence[tuple[int, float]], title: str) -> str:
-    """A curve without axes, as SVG; its ends are told in words.
+    """A curve without axes, as SVG, logarithmic where it can be; its ends are told in words.
 
     Args:
         points: epoch and value.
@@ -106,10 +110,11 @@ def small_curve(points: Sequence[tuple[int, float]], title: str) -> str:
     """
     step = -(-len(points) // MAX_POINTS)
     shown = [*points[::step], *([points[-1]] if (len(points) - 1) % step else [])]
-    low, high = min(value for _, value in points), max(value for _, value in points)
+    scale = math.log if min(value for _, value in points) > 0 else float
+    low, high = (scale(end(value for _, value in points)) for end in (min, max))
     first, last = points[0][0], points[-1][0]
     line = " ".join(
-        f"{100 * (epoch - first) / (last - first or 1):.1f},{28 - 26 * (value - low) / (high - low or 1):.1f}"
+        f"{100 * (epoch - first) / (last - first or 1):.1f},{28 - 26 * (scale(value) - low) / (high - low or 1):.1f}"
         for epoch, value in shown
     )
     words = f"{title}, epoch {first} to {last}: from {points[0][1]:.4g} to {points[-1][1]:.4g}"
@@ -166,14 +171,14 @@ def _hint(summary: Summary, p: float | None) -> str:
     return ", ".join(parts)
 
 
-def _trial_fields(trial: TrialFacts) -> Iterator[Item]:
+def _trial_fields(trial: TrialFacts, metrics: Sequence[str]) -> Iterator[Item]:
     yield Item(" / ".join(trial.rows))
     yield Item(trial.split)
     yield Item(str(trial.seed), number=trial.seed)
     yield Item(str(trial.state), kind="" if trial.state is State.FINISHED else "bad", title=trial.reason or "")
     yield Item(str(trial.epochs), number=trial.epochs)
     yield _number(trial.seconds, "{:.1f}")
-    for metric in CURVES:
+    for metric in metrics:
         points = trial.curves.get(metric)
         yield _number(points[-1][1] if points else None, "{:.4g}")
         curve = small_curve(points, _CURVE_TITLES[metric]) if points else ""

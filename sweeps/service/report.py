@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mucon import plots
+from mucon.videos import videos_of
+from storage import open_store
 from sweeps.service import figure_segmentations, figure_style, figure_training, figures
 from sweeps.service.comparisons import seed_means
 from sweeps.service.experiment import Cell, Column
@@ -87,6 +90,20 @@ def write_report(plan: Plan, made: Mapping[str, Table], known: Mapping[str, Know
     page = plan.folder / f"{plan.name}.html"
     page.write_text(make_page(plan, made, drawn, trials), encoding="utf-8")
     return {**paths, page.name: page}
+
+
+def check_figures(plan: Plan) -> None:
+    """Passes where the figures can be drawn when the trials are there; before any is trained.
+
+    Raises:
+        InputError: a figure names a recording that the test part does not have.
+    """
+    for part in plan.parts:
+        shape = part.experiment.figure
+        if shape is not None and shape.recordings:
+            split = part.cells[0].split
+            test = [video.id for video in videos_of(open_store(plan.store), split, "test")]
+            figure_segmentations.chosen_recordings(shape, test, split)
 
 
 def figure_data(part: Part, table: Table, known: Mapping[str, Known]) -> Data:
@@ -187,7 +204,7 @@ def _draw(pictures: Sequence[Picture], folder: Path) -> dict[str, Path]:
 
 def _code() -> bytes:
     """A digest of the modules that draw."""
-    modules = (figures, figure_style, figure_training, figure_segmentations)
+    modules = (plots, figures, figure_style, figure_training, figure_segmentations)
     files = [Path(module.__file__) for module in modules if module.__file__]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).digest()
 

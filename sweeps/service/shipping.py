@@ -29,7 +29,10 @@ class Shipping:
         self._tracker = tracker
         self._folders = list(folders)
         self._tables: Mapping[str, Path] = {}
+        self._links: Mapping[str, str] = {}
         self._opened = False
+        self._drain = threading.Event()
+        self._drained = threading.Event()
         self._finish = threading.Event()
         self._abandoned = threading.Event()
         self._shipment = Shipment()
@@ -41,10 +44,20 @@ class Shipping:
         """How people look at what was shipped."""
         return self._tracker.where
 
+    def links(self) -> Mapping[str, str]:
+        """Ships what the folders say now, and gives the pages of the runs, see `Tracker.links`.
+
+        Nothing is shipped afterwards until `finish`.
+        """
+        self._drain.set()
+        self._drained.wait()
+        return self._links
+
     def finish(self, tables: Mapping[str, Path]) -> Shipment:
         """Ships the rest and the sweep's tables, and tells what could not be shipped."""
         self._tables = tables
         self._finish.set()
+        self._drain.set()
         self._thread.join()
         return self._shipment
 
@@ -52,14 +65,22 @@ class Shipping:
         """Stops without shipping the rest; the next run of the sweep ships it."""
         self._abandoned.set()
         self._finish.set()
+        self._drain.set()
         self._thread.join(5.0)
 
     def _run(self) -> None:
-        while not self._finish.wait(0.0 if not self._opened else EVERY):
-            if self._open():
+        try:
+            while not self._drain.wait(0.0 if not self._opened else EVERY):
+                if self._open():
+                    self._tracker.ship(self._folders)
+                elif self._drain.wait(EVERY):
+                    break
+            if not self._finish.is_set() and self._open():
                 self._tracker.ship(self._folders)
-            elif self._finish.wait(EVERY):
-                break
+                self._links = self._tracker.links
+        finally:
+            self._drained.set()
+        self._finish.wait()
         if self._abandoned.is_set():
             return
         if self._open():

@@ -25,10 +25,10 @@ from sweeps.service.tracking_changes import OWNER_TAG, PARENT_TAG, Run, Shipment
 from sweeps.service.tracking_names import safe_name
 from sweeps.service.tracking_records import STATUS, TrialRecord, artifacts, read_record
 from sweeps.service.tracking_server import (
-    UI_PORT,
     artifact_location,
     check_connection,
     checked_uri,
+    run_page,
     set_environment,
     ui_command,
 )
@@ -79,10 +79,14 @@ class Tracker:
     @property
     def where(self) -> str:
         """How people look at the sweep: the parent run's page, behind the command that serves a bare database."""
-        page = f"/#/experiments/{self._experiment}/runs/{self._parent.run_id}?workflowType=machine_learning"
-        if self.uri.startswith("http"):
-            return f"{self.uri}{page}"
-        return f"{ui_command(self.uri)}   then http://127.0.0.1:{UI_PORT}{page}"
+        page = run_page(self.uri, self._experiment, self._parent.run_id)
+        return page if self.uri.startswith("http") else f"{ui_command(self.uri)}   then {page}"
+
+    @property
+    def links(self) -> dict[str, str]:
+        """Trial identity -> the page of its run, of those known; the sweep's own page under the empty text."""
+        ids = {"": self._parent.run_id, **{identity: run.run_id for identity, run in self._runs.items()}}
+        return {identity: run_page(self.uri, self._experiment, run_id) for identity, run_id in ids.items()}
 
     def open(self) -> None:
         """Connects, finds or makes the experiment and the parent run, and asks which trials the server has how far.

@@ -95,6 +95,21 @@ def ui_command(uri: str) -> str:
     return f"mlflow server --host 127.0.0.1 --port {UI_PORT} --backend-store-uri {uri}"
 
 
+def run_page(uri: str, experiment: str, run: str) -> str:
+    """The page of a run; that of a bare database once `ui_command` serves it. Names and passwords are left out.
+
+    >>> run_page("https://me:secret@tracks.example:8080/mlflow", "1", "f00")
+    'https://tracks.example:8080/mlflow/#/experiments/1/runs/f00?workflowType=machine_learning'
+    >>> run_page("sqlite:////data/mlflow.db", "1", "f00")
+    'http://127.0.0.1:5000/#/experiments/1/runs/f00?workflowType=machine_learning'
+    """
+    server = f"http://127.0.0.1:{UI_PORT}"
+    if uri.startswith("http"):
+        parts = urlsplit(uri)
+        server = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    return f"{server}/#/experiments/{experiment}/runs/{run}?workflowType=machine_learning"
+
+
 def _check_sqlite(path: Path, uri: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

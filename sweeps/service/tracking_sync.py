@@ -9,6 +9,7 @@ from sweeps.service.experiment import SweepInfo
 from sweeps.service.tracking import PATIENCE, Tracker
 from sweeps.service.tracking_changes import Shipment
 from sweeps.service.tracking_sweeps import SweepRecord, read_sweeps
+from sweeps.service.trial_facts import write_links
 
 
 def sync(results: Path, uri: str, *, patience: float = PATIENCE) -> dict[str, Shipment]:
@@ -40,6 +41,8 @@ def sync(results: Path, uri: str, *, patience: float = PATIENCE) -> dict[str, Sh
         folders = [trials[identity] for identity in record.rows if identity in trials]
         with Tracker(uri, record.experiment_name, record.sweep, record.rows) as tracker:
             achieved[record.sweep.name] = tracker.finish(folders, record.tables, patience)
+            if record.created:
+                write_links(results / "sweeps" / record.sweep.name, tracker.links)
     return achieved
 
 
