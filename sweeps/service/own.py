@@ -28,7 +28,7 @@ A file says what is varied; everything but an axis (variants, zip, grid) may be 
   set: {training.epochs: 30}          # settings of all rows
   variants:                           # rows with names; prediction and task may be told too
     - {name: default}
-    - {name: no regularisers, set: {loss.smoothing: 0, loss.length: 0}, prediction: frames}
+    - {name: no length loss, set: {loss.length: 0}, prediction: frames}
   zip:                                # settings that change together
     training.epochs: [30, 60]
     training.lr_drop_epoch: [20, 40]
@@ -38,7 +38,7 @@ A file says what is varied; everything but an axis (variants, zip, grid) may be 
   seeds: 3                            # seeds 1 to 3 (default: 5, of the demo 2)
   splits: [1, 2]                      # or all (default: 1)
   metrics: [mof, frames.mof, f1_at_50]
-  default: box                        # the row with which the others are compared
+  default: default, 30, 20, 0.1, box  # the row with which the others are compared: its labels
 
 The rows are the combinations of variants, zip and grid. FILE.py instead holds a value EXPERIMENT, as each of the
 package's own does (see sweeps/ablation_masks.py)."""
@@ -182,7 +182,7 @@ def settings_of(problems: Problems, value: object, place: str) -> dict[str, tupl
 
 
 def _axes(problems: Problems, value: Mapping[str, Any]) -> Iterator[_Axis]:
-    before = len(problems.lines)
+    before = len(problems.lines) - sum(key not in KEYS for key in value)
     variants, zipped, grid = (value.get(key) for key in ("variants", "zip", "grid"))
     if variants is not None:
         yield _variants(problems, variants)
@@ -196,6 +196,7 @@ def _axes(problems: Problems, value: Mapping[str, Any]) -> Iterator[_Axis]:
         yield _Axis(tuple(lists), tuple(_choice(settings) for settings in together))
     grids = _lists(problems, grid, "grid")
     for path in grids.keys() & lists.keys():
+        del grids[path]
         problems.add(f"grid.{path}", "a setting stands on one axis, it is under zip too: leave it out of one")
     for path, values in grids.items():
         yield _Axis((path,), tuple(_choice(((path, *one),)) for one in values))
@@ -261,8 +262,7 @@ def _rows(problems: Problems, axes: Sequence[_Axis]) -> Iterator[_Choice]:
         for choice in choices:
             for path in choice.settings.keys() & settings.keys():
                 other = settings[path][1]
-                if not (other.startswith("zip") and choice.settings[path][1].startswith("grid")):  # told already
-                    problems.add(choice.settings[path][1], f"a row has a setting once, {other} sets it too: remove one")
+                problems.add(choice.settings[path][1], f"a row has a setting once, {other} sets it too: remove one")
             settings.update(choice.settings)
         first = choices[0]
         labels = tuple(label for choice in choices for label in choice.labels)

@@ -56,7 +56,7 @@ def _of_yaml(path: Path, text: str) -> object:
         twice = [] if tree is None else list(_repeated(tree, set()))
         if twice:
             raise InputError(
-                f"{path}: line {line}: a key stands once, {key!r} again: remove one" for key, line in twice
+                f"{path}: line {line}: a key stands once, {key!r} twice: remove one" for key, line in twice
             )
         value: object = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
