@@ -1,4 +1,4 @@
-"""A training step never reads a value back from the device: on `meta` tensors, which have no values, that is an error."""
+"""A training step never reads a value back from the device: on `meta` tensors, which have none, that is an error."""
 
 from __future__ import annotations
 
