@@ -74,7 +74,7 @@ def statistics_notes(default: str | None, columns: Sequence[Compared]) -> Iterat
         )
         for reason, titles in unable.items():
             yield f"against the default row {default!r}, {_WHAT[test]}, {_listed(titles, tested)}: {reason}"
-    meanings = {FRIEDMAN: f"seeds inside a split are pseudo-replicates: {REPLICATES_NOTE}", WILCOXON: VIDEOS_NOTE}
+    meanings = {FRIEDMAN: REPLICATES_NOTE, WILCOXON: VIDEOS_NOTE}
     made = {outcome.test for column in tested for outcome in _outcomes(column) if outcome.p is not None}
     yield from (meaning for test, meaning in meanings.items() if test in made)
 
@@ -103,8 +103,8 @@ def difference_notes(default: str | None, rows: Sequence[str], columns: Sequence
             before = "" if first.comparisons == 1 else f" before Holm over {first.comparisons}"
             differ = "; ".join(f"{title}: {', '.join(which)}" for title, which in found.items())
             yield (
-                f"against the default row {default!r}, {what} ({counted}smallest attainable p {first.smallest_p:.2g}"
-                f"{before}; p < {LEVEL} in brackets): {differ or 'no row differs'}"
+                f"against the default row {default!r}, {what}; {counted}smallest attainable p {first.smallest_p:.2g}"
+                f"{before}; p < {LEVEL} in brackets: {differ or 'no row differs'}"
             )
 
 
