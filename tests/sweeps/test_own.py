@@ -224,6 +224,20 @@ def test_the_help_explains_the_file_with_an_example_that_can_be_read(
     assert len(table(tmp_path, example).variants) == 2 * 2 * 6
 
 
+def test_the_readmes_file_is_a_sweep(tiny_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    section = (small.ROOT / "README.md").read_text().partition("\n### A sweep of your own\n")[2].partition("\n### ")[0]
+    example = section.partition("```yaml\n")[2].partition("```")[0]
+    file = tmp_path / example.partition("\n")[0].removeprefix("# ")
+    assert f"`mucon-sweeps run {file.name} --store" in section
+    file.write_text(example)
+    words = ["--store", str(tiny_store), "--results", str(tmp_path / "results"), "--device", "cpu", "--dry-run"]
+    assert main(None, ["run", str(file), *words]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "smoothing: Smoothing and the shape of the masks"
+    assert sum("  missing   " in line for line in lines) == 3 * 2 * 3
+    assert any(line.startswith("to run: 18 trainings") for line in lines)
+
+
 @pytest.mark.service
 def test_a_file_is_run_from_its_estimate_to_the_commands_that_use_its_best_trial(
     tiny_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
