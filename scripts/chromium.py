@@ -65,7 +65,8 @@ class Chromium:
                 "binary": shutil.which("chromium"),
                 "args": [*ARGUMENTS, f"--window-size={self.width},{self.height}"],
             }
-            wanted = {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options}}
+            told = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+            wanted = {"alwaysMatch": {"browserName": "chrome", **told}}
             self._url += f"/session/{self._post('/session', {'capabilities': wanted})['sessionId']}"
         except BaseException:
             self._driver.kill()
@@ -130,6 +131,22 @@ class Chromium:
         (element,) = found.values()
         self._post(f"/element/{element}/clear", {})
         self._post(f"/element/{element}/value", {"text": text})
+
+    def press(self, key: str) -> None:
+        """Presses and lets go a key where the focus is; WebDriver's letters stand for keys without one."""
+        strokes = [{"type": kind, "value": key} for kind in ("keyDown", "keyUp")]
+        self._post("/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]})
+
+    def console(self) -> list[str]:
+        """What was said to the console since the last call, and what failed to load."""
+        return [str(entry["message"]) for entry in self._post("/se/log", {"type": "browser"})]
+
+    def emulate(self, *, scheme: str, width: int, height: int) -> None:
+        """Shows pages as a device of so many pixels does that prefers `light` or `dark`."""
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        for command, params in (("setEmulatedMedia", media), ("setDeviceMetricsOverride", size)):
+            self._post("/goog/cdp/execute", {"cmd": f"Emulation.{command}", "params": params})
 
     def screenshot(self, path: Path) -> None:
         """Writes what the window shows as PNG."""

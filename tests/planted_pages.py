@@ -30,8 +30,8 @@ EXPERIMENT = Experiment(
 )
 
 
-def planted_page(results: Path) -> Plan:
-    """Writes the sweep, its figures and its page."""
+def planted_page(results: Path, server: str = "http://tracks.example") -> Plan:
+    """Writes the sweep, its figures and its page, with links to the runs of a tracking server."""
     unfinished = {
         ("hundred", "1", 3): Unfinished("failed", FAILED),
         (HOSTILE, "1", 2): Unfinished("finished", None),  # finished without a result: not evaluated yet
@@ -44,12 +44,12 @@ def planted_page(results: Path) -> Plan:
         unfinished=unfinished,
     )
     known = plan.known()
-    links = {"": "http://tracks.example/#/experiments/1/runs/parent"}
+    links = {"": f"{server}/#/experiments/1/runs/parent"}
     for cell in plan.cells:
         folder = plan.results / "trials" / cell.identity
         trial = {"format_version": 1, "config": {"loss": {"smoothing": 0.1}, "seed": cell.seed}}
         (folder / "trial.json").write_text(json.dumps(trial))
-        links[cell.identity] = f"http://tracks.example/#/experiments/1/runs/{cell.identity}?a=1&b=2"
+        links[cell.identity] = f"{server}/#/experiments/1/runs/{cell.identity}?a=1&b=2"
         if known[cell.key].scores is not None:
             append(folder, {"kind": "environment", "timestamp": START, **ENVIRONMENT})
             for step in range(1, 5):

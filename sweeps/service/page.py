@@ -174,7 +174,7 @@ def _configuration(plan: Plan, trials: Mapping[str, TrialFacts]) -> Iterator[str
     if configs:
         paths = sorted(set().union(*configs))
         values = {path: {param_text(config.get(path)) for config in configs} for path in paths}
-        common = [[Item(path, kind="code"), Item(*found)] for path, found in values.items() if len(found) == 1]
+        common = [[Item(path, kind="code"), Item(found.pop())] for path, found in values.items() if len(found) == 1]
         yield "<details><summary>Settings that all trials have in common</summary>"
         yield sortable("Settings that all trials have in common", [Head("setting"), Head("value")], common)
         yield "</details>"

@@ -1,0 +1,144 @@
+"""A sweep's page in a browser: sorted by numbers, figures opened, links followed, nothing wrong said to the console."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.chromium import Chromium
+from sweeps.service.plan import Plan
+from tests.planted_pages import HOSTILE, planted_page
+from tests.services import need
+
+pytestmark = pytest.mark.browser
+HEAD = "document.querySelectorAll('section table')[0].tHead.rows[0].cells[{place}]"
+NAMES = "return [...document.querySelectorAll('section table')[0].tBodies[0].rows].map(row => row.cells[0].innerText)"
+NOT_SHOWN = "return [...document.querySelectorAll('{what}')].filter(e => e.getBoundingClientRect().height < 1).length"
+
+
+class Runs(BaseHTTPRequestHandler):
+    """Stands where the tracking server's pages are."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<link rel='icon' href='data:,'><h1>the run's page</h1>")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    need(Chromium.is_installed(), "chromium with chromedriver")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Runs) as listening:
+        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{listening.server_port}"
+        listening.shutdown()
+
+
+@pytest.fixture(scope="module")
+def plan(server: str, tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    return planted_page(tmp_path_factory.mktemp("page"), server)
+
+
+@pytest.fixture(scope="module")
+def browser(plan: Plan) -> Iterator[Chromium]:
+    with Chromium(width=1280, height=900) as started:
+        yield started
+
+
+@pytest.fixture
+def page(browser: Chromium, plan: Plan) -> Iterator[Chromium]:
+    """The page, opened anew from its file; what it says to the console is looked at when the test has ended."""
+    browser.console()
+    browser.open((plan.folder / f"{plan.name}.html").as_uri())
+    yield browser
+    assert browser.console() == []
+
+
+def sort_state(page: Chromium) -> list[Any]:
+    return list(
+        page.run("return [...document.querySelectorAll('section table')[0].tHead.rows[0].cells].map(c => c.ariaSort)")
+    )
+
+
+def test_rows_are_sorted_as_numbers_and_what_stands_beside_them_stays_beneath(page: Chromium) -> None:
+    assert page.run(NAMES) == ["nine", "ten", "hundred", HOSTILE]
+    assert sort_state(page) == [None] * 4
+    page.run(f"{HEAD.format(place=1)}.querySelector('button').click()")
+    assert page.run(NAMES) == ["hundred", HOSTILE, "ten", "nine"]
+    assert sort_state(page) == [None, "descending", None, None]
+    page.run(f"{HEAD.format(place=1)}.querySelector('button').click()")
+    assert page.run(NAMES) == ["nine", "ten", HOSTILE, "hundred"]
+    assert sort_state(page) == [None, "ascending", None, None]
+    page.run(f"{HEAD.format(place=0)}.querySelector('button').click()")
+    assert page.run(NAMES) == [HOSTILE, "hundred", "nine", "ten"]
+    last = page.run("return [...document.querySelectorAll('section table')[0].rows].at(-1).innerText")
+    assert last.startswith("ceiling of frames")
+
+
+def test_a_table_is_sorted_with_the_keyboard_alone(page: Chromium) -> None:
+    page.run(f"{HEAD.format(place=1)}.querySelector('button').focus()")
+    page.press("\ue007")  # enter
+    assert page.run(NAMES) == ["hundred", HOSTILE, "ten", "nine"]
+    page.press(" ")
+    assert page.run(NAMES) == ["nine", "ten", HOSTILE, "hundred"]
+
+
+def test_a_figure_is_opened_large_and_closed_with_escape(page: Chromium) -> None:
+    assert page.run("return document.querySelectorAll('figure').length") == 2
+    small = page.run("return document.querySelector('figure svg').getBoundingClientRect().width")
+    page.run("document.querySelector('figure button.open').click()")
+    large = page.run("return document.querySelector('dialog[open] svg').getBoundingClientRect().width")
+    assert large > 1.2 * small
+    page.press("\ue00c")  # escape
+    assert page.run("return document.querySelector('dialog[open]')") is None
+    assert page.run("return document.querySelectorAll('dialog svg').length") == 0
+
+
+def test_links_lead_to_sections_and_to_runs(page: Chromium, plan: Plan, server: str) -> None:
+    page.run("document.querySelector('nav a[href=\"#trials\"]').click()")
+    assert page.run("return location.hash") == "#trials"
+    assert abs(page.run("return document.querySelector('#trials').getBoundingClientRect().top")) < 900
+    page.run("document.querySelector('#trials tbody a').click()")
+    page.wait_for("the run's page")
+    assert page.run("return location.href") == f"{server}/#/experiments/1/runs/{plan.cells[0].identity}?a=1&b=2"
+
+
+def test_an_error_on_a_page_would_be_seen(browser: Chromium, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.html"
+    wrong.write_text("<!DOCTYPE html><title>x</title><script>undefined.x</script><img src='gone.png' alt=''>")
+    browser.console()
+    browser.open(wrong.as_uri())
+    said = " ".join(browser.console())
+    assert "Cannot read properties of undefined" in said
+    assert "gone.png" in said
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_has_its_colours_in_light_and_dark_and_nothing_is_wider_than_a_phone(
+    page: Chromium, scheme: str, tmp_path: Path
+) -> None:
+    page.emulate(scheme=scheme, width=390, height=1200)
+    try:
+        ground, ink = page.run(
+            "const style = getComputedStyle(document.documentElement);"
+            "const sum = colour => colour.match(/\\d+/g).slice(0, 3).reduce((a, b) => a + Number(b), 0);"
+            "return [sum(style.backgroundColor), sum(style.color)]"
+        )
+        assert (ground > 700 and ink < 120) if scheme == "light" else (ground < 120 and ink > 600)
+        of_figure = page.run("return getComputedStyle(document.querySelector('figure svg text')).fill")
+        assert of_figure == page.run("return getComputedStyle(document.body).color")
+        assert page.run("return document.documentElement.scrollWidth <= innerWidth")
+        assert page.run(NOT_SHOWN.format(what="figure, section table, svg.curve")) == 0
+        page.screenshot(tmp_path / f"{scheme}.png")
+        assert (tmp_path / f"{scheme}.png").stat().st_size > 10_000
+    finally:
+        page.emulate(scheme="light", width=1280, height=900)
