@@ -22,8 +22,8 @@ LEVEL = 0.05
 """A difference with a smaller p is called significant, as in the paper."""
 REPLICATES_NOTE = (
     "seeds inside a split are pseudo-replicates, not independent recordings: the test says how the methods compare on "
-    "these splits, not on new recordings; its p is from the chi-squared distribution, which with 3 seeds on 1 split calls a difference "
-    "significant in 10 % of the cases where there is none (5 seeds: 5.6 %)"
+    "these splits, not on new recordings; its p is from the chi-squared distribution, which with 3 seeds on 1 split "
+    "calls a difference significant in 10 % of the cases where there is none (5 seeds: 5.6 %)"
 )
 """What stands beside a p of `friedman_with_replicates`."""
 VIDEOS_NOTE = "a test over test videos speaks of these trained models on new recordings, not of new seeds"
