@@ -97,7 +97,7 @@ def _run_script(experiment: Sweep, words: Sequence[str], program: str | None = N
     if options.dry_run:
         where = place_trials(options.device, options.cpus_per_trial, options.gpus_per_trial)
         return dry_run(plan, trials, where, console)
-    command = shlex.join([Path(sys.argv[0]).name if program is None else program, *words])
+    command = f"{program or shlex.quote(Path(sys.argv[0]).name)} {shlex.join(words)}".rstrip()
     config = {"recipe": recipes, "seeds": seeds, "splits": list(plan.splits), "store": plan.store, "set": settings}
     info = SweepInfo(name=experiment.name, title=experiment.title, command=command, config=config)
     how = Running(
@@ -113,7 +113,7 @@ def _run_script(experiment: Sweep, words: Sequence[str], program: str | None = N
 def _run_command(words: Sequence[str]) -> int:
     options = _commands().parse_args(words)
     if options.command == "run":
-        return _run_script(_find(options.name), options.options, f"mucon-sweeps run {options.name}")
+        return _run_script(_find(options.name), options.options, shlex.join(["mucon-sweeps", "run", options.name]))
     console = _console()
     if options.command == "list":
         for name, experiment in experiments().items():

@@ -11,7 +11,7 @@ def duration(seconds: float) -> str:
     """
     whole = max(round(seconds), 1)
     units = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-    found = []
+    found: list[tuple[int, str]] = []
     for size, name in units:
         count, whole = divmod(whole, size)
         if count or found:

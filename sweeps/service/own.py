@@ -5,18 +5,17 @@ See `FORMAT` for what it says. The rows are every combination of its variants, i
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
-from mucon.config import TrainConfig, field_types, flatten
+from mucon.config import TrainConfig
 from mucon.errors import InputError
-from mucon.inference import PREDICTIONS, TASKS
 from mucon.recipes import RECIPES, breakfast, demo
 from mucon.vocabulary import nearest
 from sweeps.service.experiment import Experiment, Variant
+from sweeps.service.figure_spec import Figure
+from sweeps.service.own_axes import Choice, Problems, axes_of, rows_of, settings_of, shown, text_of
 from sweeps.service.own_columns import columns_of
 
 FORMAT = """\
@@ -39,58 +38,11 @@ A file says what is varied; everything but an axis (variants, zip, grid) may be 
   splits: [1, 2]                      # or all (default: 1)
   metrics: [mof, frames.mof, f1_at_50]
   default: default, 30, 20, 0.1, box  # the row with which the others are compared: its labels
+  figure: {kind: curve, x: loss.smoothing}   # or bars, scatter, segmentations (default: bars)
 
 The rows are the combinations of variants, zip and grid. FILE.py instead holds a value EXPERIMENT, as each of the
 package's own does (see sweeps/ablation_masks.py)."""
-KEYS = ("title", "name", "recipe", "set", "variants", "zip", "grid", "seeds", "splits", "metrics", "default")
-VARIANT_KEYS = ("name", "set", "prediction", "task")
-MAX_ROWS = 1000
-"""More rows than that are a mistake, and no table."""
-
-
-@dataclass(slots=True)
-class Problems:
-    """What is wrong with a file, as lines.
-
-    Attributes:
-        file: its name.
-        lines: so far.
-    """
-
-    file: str
-    lines: list[str] = field(default_factory=list)
-
-    def add(self, place: str, text: str) -> None:
-        """Tells of a problem at a key's path; the same one at the same place once."""
-        line = f"{self.file}: {place}: {text}" if place else f"{self.file}: {text}"
-        if line not in self.lines:
-            self.lines.append(line)
-
-    def unknown(self, place: str, found: Mapping[Any, Any], known: Sequence[str]) -> None:
-        """Tells of keys that are none of those known."""
-        for key in found:
-            if key not in known:
-                self.add(
-                    f"{place}{key}", f"there is no such key{nearest(str(key), known)}: it is one of {', '.join(known)}"
-                )
-
-
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """One value of an axis: labels, settings as path -> (value, place), and what a variant says besides."""
-
-    labels: tuple[str, ...]
-    settings: Mapping[str, tuple[object, str]]
-    prediction: Any = None
-    task: Any = "segmentation"
-
-
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """What is combined with the other axes: titles of its labels and its choices."""
-
-    titles: tuple[str, ...]
-    choices: tuple[_Choice, ...]
+KEYS = ("title", "name", "recipe", "set", "variants", "zip", "grid", "seeds", "splits", "metrics", "default", "figure")
 
 
 def experiment_of(value: object, *, file: str, stem: str, taken: Collection[str] = ()) -> Experiment:
@@ -113,16 +65,22 @@ def experiment_of(value: object, *, file: str, stem: str, taken: Collection[str]
     recipe = _recipe(problems, value)
     name = _name(problems, value, stem, taken)
     common = settings_of(problems, value.get("set", {}), "set")
-    axes = list(_axes(problems, value))
-    rows = list(_rows(problems, axes))
+    axes = list(axes_of(problems, value))
+    if not axes and not problems.lines:
+        problems.add("", "a sweep varies something, this one has no row: give variants, zip or grid")
+    rows = list(rows_of(problems, axes))
     _check_values(problems, RECIPES[recipe or "breakfast"](), common, rows)
     columns = columns_of(value.get("metrics"), problems.add)
-    title = _text(problems, value, "title", name)
+    title = text_of(problems, value, "title", name)
     seeds = _seeds(problems, value)
     splits = _splits(problems, value)
-    default = _text(problems, value, "default", "")
+    default = text_of(problems, value, "default", "")
+    figure = _figure(problems, value.get("figure"))
     if problems.lines:
         raise InputError(problems.lines)
+    told: dict[str, Any] = {"columns": columns} if columns else {}
+    told |= {"seeds": seeds, "demo_seeds": seeds} if seeds else {}
+    told |= {"figure": figure} if figure else {}
     plain = {path: setting for path, (setting, _) in common.items()}
     variants = tuple(
         Variant(
@@ -143,141 +101,21 @@ def experiment_of(value: object, *, file: str, stem: str, taken: Collection[str]
             demo_base=RECIPES[recipe or demo.__name__],
             default_row=default or _default_row(RECIPES[recipe or breakfast.__name__](), plain, variants),
             splits=splits,
-            **({"columns": columns} if columns else {}),
-            **({"seeds": seeds, "demo_seeds": seeds} if seeds else {}),
+            **told,
         )
     except InputError as error:
         raise InputError(f"{file}: {problem}" for problem in error.problems) from None
 
 
-def shown(value: object) -> str:
-    """A value as a message and a label show it.
-
-    >>> shown([1, 2]), shown(None), shown(True), shown("box"), shown(0.1)
-    ('1,2', 'none', 'true', 'box', '0.1')
-    """
-    if isinstance(value, list | tuple):
-        return ",".join(map(shown, value))
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def settings_of(problems: Problems, value: object, place: str) -> dict[str, tuple[object, str]]:
-    """Path -> (value, place) of a mapping of settings, nested or with dotted keys; unknown ones are told."""
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        problems.add(place, f"settings are keys with values, not {shown(value)!r}: write as {{loss.smoothing: 0.1}}")
-        return {}
-    known = field_types(TrainConfig)
-    found = {}
-    for path, setting in flatten(dict(value)).items():
-        where = f"{place}.{path}"
-        if path == "seed":
-            problems.add(where, "a sweep gives each trial its seed, no setting does: write `seeds: 3`")
-        elif path not in known:
-            problems.add(where, f"there is no such setting{nearest(path, list(known))}: `mucon recipes` lists them all")
-        else:
-            found[path] = (setting, where)
-    return found
-
-
-def _axes(problems: Problems, value: Mapping[str, Any]) -> Iterator[_Axis]:
-    before = len(problems.lines) - sum(key not in KEYS for key in value)
-    variants, zipped, grid = (value.get(key) for key in ("variants", "zip", "grid"))
-    if variants is not None:
-        yield _variants(problems, variants)
-    lists = _lists(problems, zipped, "zip")
-    lengths = {path: len(values) for path, values in lists.items()}
-    if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{path} has {length}" for path, length in lengths.items())
-        problems.add("zip", f"zipped settings have equally many values, {told}: add or leave out some")
-    elif lists:
-        together = zip(*([(path, *one) for one in values] for path, values in lists.items()), strict=True)
-        yield _Axis(tuple(lists), tuple(_choice(settings) for settings in together))
-    grids = _lists(problems, grid, "grid")
-    for path in grids.keys() & lists.keys():
-        del grids[path]
-        problems.add(f"grid.{path}", "a setting stands on one axis, it is under zip too: leave it out of one")
-    for path, values in grids.items():
-        yield _Axis((path,), tuple(_choice(((path, *one),)) for one in values))
-    if len(problems.lines) == before and variants is None and not lists and not grids:
-        problems.add("", "a sweep varies something, this one has no row: give variants, zip or grid")
-
-
-def _choice(settings: Sequence[tuple[str, object, str]]) -> _Choice:
-    return _Choice(
-        tuple(shown(value) for _, value, _ in settings), {path: (value, where) for path, value, where in settings}
-    )
-
-
-def _lists(problems: Problems, value: object, place: str) -> dict[str, list[tuple[object, str]]]:
-    """Path -> values with their places."""
-    found = {}
-    for path, (values, where) in settings_of(problems, value, place).items():
-        if not isinstance(values, list):
-            problems.add(where, f"an axis is a list of values, not {shown(values)!r}: write as [{shown(values)}]")
-        elif not values:
-            problems.add(where, "an axis has at least one value, this list is empty: add some, or leave it out")
-        else:
-            found[path] = [(one, f"{where}[{i}]") for i, one in enumerate(values)]
-    return found
-
-
-def _variants(problems: Problems, value: object) -> _Axis:
-    if not isinstance(value, list) or not value:
-        problems.add("variants", f"variants are a list of rows, not {shown(value)!r}: write as - {{name: default}}")
-        return _Axis(("Variant",), ())
-    found = []
-    names: set[str] = set()
-    for i, one in enumerate(value):
-        place = f"variants[{i}]"
-        if not isinstance(one, Mapping):
-            problems.add(place, f"a variant has a name and settings, not {shown(one)!r}: write as {{name: default}}")
-            continue
-        problems.unknown(f"{place}.", one, VARIANT_KEYS)
-        name = _text(problems, one, "name", "", f"{place}.")
-        if "name" not in one:
-            problems.add(f"{place}.name", "a variant has a name, this one has none: add one")
-        elif name in names:
-            problems.add(f"{place}.name", f"variants have distinct names, {name!r} stands twice: rename one")
-        names.add(name)
-        for key, known in (("prediction", PREDICTIONS), ("task", TASKS)):
-            if one.get(key) is not None and one[key] not in known:
-                likely = nearest(str(one[key]), known)
-                text = f"it is one of {', '.join(known)}, not {shown(one[key])!r}{likely}: correct it"
-                problems.add(f"{place}.{key}", text)
-        settings = settings_of(problems, one.get("set"), f"{place}.set")
-        found.append(_Choice((name,), settings, one.get("prediction"), one.get("task") or "segmentation"))
-    return _Axis(("Variant",), tuple(found))
-
-
-def _rows(problems: Problems, axes: Sequence[_Axis]) -> Iterator[_Choice]:
-    """Every combination of the axes' choices; none where a combination sets a setting twice."""
-    count = math.prod(len(axis.choices) for axis in axes)
-    if count > MAX_ROWS:
-        problems.add("", f"a table has at most {MAX_ROWS} rows, these axes make {count}: shorten one")
-        return
-    for choices in itertools.product(*(axis.choices for axis in axes)) if axes else ():
-        settings: dict[str, tuple[object, str]] = {}
-        for choice in choices:
-            for path in choice.settings.keys() & settings.keys():
-                other = settings[path][1]
-                problems.add(choice.settings[path][1], f"a row has a setting once, {other} sets it too: remove one")
-            settings.update(choice.settings)
-        first = choices[0]
-        labels = tuple(label for choice in choices for label in choice.labels)
-        yield _Choice(labels, settings, first.prediction, first.task)
-
-
 def _check_values(
-    problems: Problems, base: TrainConfig, common: Mapping[str, tuple[object, str]], rows: Sequence[_Choice]
+    problems: Problems, base: TrainConfig, common: Mapping[str, tuple[object, str]], rows: Sequence[Choice]
 ) -> None:
     """Makes each row's configuration; what is wrong is told at the value's place, or the row's where that is not one.
 
     Rows that would be the same trials are told too.
     """
     made: dict[tuple[TrainConfig, Any, Any], str] = {}
-    for row in rows or [_Choice((), {})]:
+    for row in rows or [Choice((), {})]:
         name = ", ".join(row.labels)
         placed = {**common, **row.settings}
         try:
@@ -311,6 +149,28 @@ def _default_row(base: TrainConfig, common: Mapping[str, object], rows: Sequence
     return next((row.name for row in sorted(equal, key=lambda row: row.prediction not in (None, "full"))), None)
 
 
+def _figure(problems: Problems, value: object) -> Figure | None:
+    """What it shows is checked with the table, of whose columns it speaks."""
+    if value is None:
+        return None
+    if not isinstance(value, Mapping):
+        problems.add("figure", f"it has a kind and columns, not {shown(value)!r}: write as {{kind: bars}}")
+        return None
+    known = tuple(f.name for f in fields(Figure))
+    problems.unknown("figure.", value, known)
+    n, recordings = value.get("n_recordings", 1), value.get("recordings", [])
+    for key in ("kind", "y", "x", "x_title"):
+        text_of(problems, value, key, "", "figure.")
+    if not isinstance(n, int) or isinstance(n, bool):
+        problems.add("figure.n_recordings", f"it is how many, not {shown(n)!r}: write as 3")
+    if not isinstance(recordings, list) or not all(isinstance(one, str) for one in recordings):
+        problems.add("figure.recordings", f"they are a list of ids, not {shown(recordings)!r}: write as [one, two]")
+    if problems.lines:
+        return None
+    facts: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in value.items()}
+    return Figure(**facts)
+
+
 def _recipe(problems: Problems, value: Mapping[str, Any]) -> str | None:
     name = value.get("recipe")
     if name is not None and name not in RECIPES:
@@ -321,22 +181,12 @@ def _recipe(problems: Problems, value: Mapping[str, Any]) -> str | None:
 
 
 def _name(problems: Problems, value: Mapping[str, Any], stem: str, taken: Collection[str]) -> str:
-    name = _text(problems, value, "name", stem)
+    name = text_of(problems, value, "name", stem)
     if not name or not all(letter.isascii() and (letter.isalnum() or letter in "_-") for letter in name):
         problems.add("name", f"a sweep's name has letters, digits, _ and - only, not {name!r}: rename it")
     elif name in taken:
         problems.add("name", f"{name!r} is the name of a sweep of this package: take another")
     return name
-
-
-def _text(problems: Problems, value: Mapping[str, Any], key: str, default: str, place: str = "") -> str:
-    text = value.get(key, default)
-    if isinstance(text, int | float) and not isinstance(text, bool):
-        return str(text)
-    if not isinstance(text, str):
-        problems.add(f"{place}{key}", f"it is a text, not {shown(text)!r}: put it in quotes")
-        return default
-    return text
 
 
 def _seeds(problems: Problems, value: Mapping[str, Any]) -> int | None:

@@ -11,7 +11,8 @@ from mucon.cli import main as mucon
 from mucon.errors import InputError
 from sweeps.service.cli import main
 from sweeps.service.experiment import MUCON_COLUMNS, Collection, Experiment
-from sweeps.service.own import MAX_ROWS
+from sweeps.service.figure_spec import Figure
+from sweeps.service.own_axes import MAX_ROWS
 from sweeps.service.own_files import read_experiment
 from tests.sweeps import small
 
@@ -33,6 +34,7 @@ seeds: 3
 splits: [1, two]
 metrics: [mof, frames.edit, {metric: boundary_error_frames, title: border}]
 default: default, 10, 1e-2, 0.1, 1,2
+figure: {kind: segmentations, recordings: [a, b]}
 """
 
 
@@ -78,6 +80,7 @@ def test_rows_are_every_combination_of_variants_zip_and_grid(tmp_path: Path) -> 
         ("border", "full", "frames"),
     ]
     assert found.default_row == "default, 10, 1e-2, 0.1, 1,2"
+    assert found.figure == Figure(kind="segmentations", recordings=("a", "b"))
 
 
 def test_what_is_left_out_is_as_in_the_packages_own_sweeps(tmp_path: Path) -> None:
@@ -167,6 +170,15 @@ def test_what_is_left_out_is_as_in_the_packages_own_sweeps(tmp_path: Path) -> No
             "{metrics: [{metric: mof, unti: x}], variants: [{name: a}]}",
             "metrics[0].unti: there is no such key (did you",
         ),
+        ("{figure: bars, variants: [{name: a}]}", "figure: it has a kind and columns, not 'bars'"),
+        ("{figure: {kid: bars}, variants: [{name: a}]}", "figure.kid: there is no such key (did you mean 'kind'?)"),
+        ("{figure: {kind: [bars]}, variants: [{name: a}]}", "figure.kind: it is a text, not 'bars'"),
+        (
+            "{figure: {kind: bar}, variants: [{name: a}]}",
+            "a figure is one of bars, curve, scatter, segmentations, 'bar'",
+        ),
+        ("{figure: {recordings: one}, variants: [{name: a}]}", "figure.recordings: they are a list of ids, not 'one'"),
+        ("{figure: {n_recordings: x}, variants: [{name: a}]}", "figure.n_recordings: it is how many, not 'x'"),
         ("{default: b, variants: [{name: a}]}", "the default row is one of the rows, mine has no 'b'"),
         ("{seeds: 1, seeds: 2}", "line 1: a key stands once, 'seeds' twice: remove one"),
         ("grid:\n  a: [1\nb: 2", "line 3: this is no YAML ("),
@@ -244,12 +256,10 @@ def test_a_file_is_run_from_its_estimate_to_the_commands_that_use_its_best_trial
 ) -> None:
     file = tmp_path / "short.yaml"
     file.write_text("seeds: 1\nmetrics: [mof, frames.mof]\ngrid: {mask.shape: [box, bell]}\n")
-    script = Path("-m")
-    line = small.command(script, tiny_store, tmp_path / "results")
+    line = small.command(Path("-m"), tiny_store, tmp_path / "results")
     line[2:2] = ["sweeps", "run", str(file)]
-    before = small.run([*line, "--dry-run"])
-    assert before.returncode == 0, before.stderr
-    assert "to run: 2 trainings" in before.stdout
+    assert main(None, [*line[3:], "--dry-run"]) == 0
+    assert "to run: 2 trainings" in capsys.readouterr().out
     ran = small.run(line)
     assert (ran.returncode, ran.stderr) == (0, "")
     (best,) = (line for line in ran.stdout.splitlines() if line.startswith("best: "))
@@ -260,4 +270,5 @@ def test_a_file_is_run_from_its_estimate_to_the_commands_that_use_its_best_trial
     for identity, records in small.journals(tmp_path / "results").items():
         environment = next(record for record in records if record["kind"] == "environment")
         assert environment["command"].startswith(f"mucon-sweeps run {file} --store"), identity
-    assert "to run: nothing" in small.run([*line, "--dry-run"]).stdout
+    assert main(None, [*line[3:], "--dry-run"]) == 0
+    assert "to run: nothing" in capsys.readouterr().out
