@@ -83,7 +83,7 @@ def candidates_of(named: Sequence[Decoded], n_frames: int, n_actions: int, decod
     return [
         Candidate(
             one.transcript,
-            one.log_prob if one.log_prob is not None else 0.0,
+            one.log_prob,
             length_prior(
                 np.asarray(one.transcript, dtype=np.int64), frames_of(one.log_lengths, n_frames), n_actions, decoding
             ),

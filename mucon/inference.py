@@ -101,10 +101,11 @@ def begin(
     naming, cut = 0.0, False
     transcript, lengths = np.zeros(0, dtype=np.int64), np.zeros(0)
     searched = decoding.transcripts == "training" or decoding.beam > 1
-    if "segments" in predictions or ("full" in predictions and not searched):
+    if "segments" in predictions or ("full" in predictions and decoding.transcripts == "segment_branch"):
         decoded = model.name_segments(latent)
         transcript = np.asarray(decoded.transcript[:n_frames], dtype=np.int64)
-        cut = decoded.cut or len(decoded.transcript) > n_frames
+        shown = "segments" in predictions or not searched
+        cut = shown and (decoded.cut or len(decoded.transcript) > n_frames)
         lengths = frames_of(decoded.log_lengths[: len(transcript)], n_frames)
         naming = watch.lap()
     if "segments" in predictions:
@@ -118,13 +119,15 @@ def begin(
             decode = partial(best_training_transcript, values, checkpoint, decoding)
         elif searched:
             named = model.likeliest_segments(latent, decoding.beam)
+            if not decoded.cut and decoded.transcript not in [one.transcript for one in named]:
+                named = (*named, decoded)  # so that a beam never scores below the greedy transcript
             candidates = candidates_of(named, n_frames, n_actions, decoding)
             decode = partial(best_candidate, values, candidates, decoding)
         elif len(transcript):
             decode = partial(align, values, transcript, lengths, decoding)
         else:
             decode = partial(Segmentation.of, [], [])
-        seconds["full"] = seconds["frames"] + (0.0 if searched else naming) + watch.lap()
+        seconds["full"] = seconds["frames"] + (0.0 if decoding.transcripts == "training" else naming) + watch.lap()
 
     def end() -> Prediction:
         if decode is not None:

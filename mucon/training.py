@@ -265,14 +265,27 @@ class _Run:
     def go(self, report: Callable[[EpochReport], None] | None, should_stop: Callable[[], bool] | None) -> None:
         """Trains the epochs that are left."""
         self.model.train()
-        if any(video.labelled for video in self.videos):
-            names = [video.id for video in self.videos if video.labelled]
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            (self.path.parent / "labelled.json").write_text(json.dumps({"n": len(names), "videos": names}) + "\n")
+        self._record_labelled()
         for epoch in range(self.progress.epoch, self.config.training.epochs):
             self._epoch(epoch, report, should_stop)
         if not self.progress.finished:
             self._save(Progress(epoch=self.config.training.epochs, seconds=self._seconds(), finished=True))
+
+    def _record_labelled(self) -> None:
+        """Writes which videos are labelled, or compares with what an earlier start of the run wrote."""
+        names = [video.id for video in self.videos if video.labelled]
+        place = self.path.parent / "labelled.json"
+        if place.exists() and checkpoints.exists(self.path):
+            before = json.loads(place.read_text(encoding="utf-8"))["videos"]
+            if before != names:
+                changed = sorted({*before} ^ {*names})
+                raise InputError(
+                    f"a run goes on with the labelled videos that it began with, {place} differs in {len(changed)} "
+                    f"videos (first {changed[0]!r}): restore their annotation, or choose another folder"
+                )
+        elif names:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(json.dumps({"n": len(names), "videos": names}) + "\n", encoding="utf-8")
 
     def _epoch(
         self, epoch: int, report: Callable[[EpochReport], None] | None, should_stop: Callable[[], bool] | None

@@ -213,3 +213,13 @@ def test_the_same_share_of_another_seed_has_the_fingerprint_of_its_own_videos():
     half = TrainConfig().override("training.labelled", 0.5)
     prints = {split.fingerprint(half.override("seed", seed)) for seed in range(6)}
     assert len(prints) == len({frozenset(labelled_of(names, 9, 0.5, seed)) for seed in range(6)}) > 1
+
+
+def test_a_run_whose_labelled_videos_changed_is_not_gone_on_with(tmp_path: Path):
+    config = CONFIG.override("training.labelled", 0.5)
+    with pytest.raises(Interrupted):
+        train_small(tmp_path, config, should_stop=StopAfter(2))
+    told = json.loads((tmp_path / "labelled.json").read_text())["videos"]
+    other = [without_lengths(video) if video.id == told[0] else video for video in small_videos(3)]
+    with pytest.raises(InputError, match=r"labelled\.json differs .*restore their annotation"):
+        train_small(tmp_path, config, videos=other)

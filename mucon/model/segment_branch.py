@@ -58,13 +58,13 @@ class Decoded(NamedTuple):
         transcript: ids without the end symbol.
         log_lengths: `[M]` relative log lengths.
         cut: the end symbol never came within the step limit.
-        log_prob: of the transcript, and of its end where that came; None where nobody asked.
+        log_prob: of the transcript, and of its end where that came.
     """
 
     transcript: tuple[int, ...]
     log_lengths: Tensor
     cut: bool
-    log_prob: float | None = None
+    log_prob: float
 
 
 class SegmentBranch(nn.Module):
@@ -168,20 +168,22 @@ class SegmentBranch(nn.Module):
         symbol = self.n_actions + 1
         transcript: list[int] = []
         log_lengths: list[Tensor] = []
-        cut = True
+        log_prob, cut = 0.0, True
         for n_done in range(max_segments + 1):
             entry, hidden, cell = self.recur(encoded, self.embed(latent.new_tensor([symbol], dtype=torch.long)))
             encoded = encoded._replace(state=(hidden[0], cell))
             logits, log_length = self.heads(entry, hidden)
             symbol = int(logits[0].argmax())
+            likelihood = float(torch.log_softmax(logits[0].detach(), dim=0)[symbol])
             if symbol == self.n_actions:
-                cut = False
+                log_prob, cut = log_prob + likelihood, False
                 break
             if n_done < max_segments:
                 transcript.append(symbol)
                 log_lengths.append(log_length[0])
+                log_prob += likelihood
         lengths = torch.stack(log_lengths) if log_lengths else latent.new_zeros(0)
-        return Decoded(tuple(transcript), lengths, cut)
+        return Decoded(tuple(transcript), lengths, cut, log_prob)
 
     @torch.no_grad()
     def beam(self, encoded: Encoded, max_segments: int, width: int) -> tuple[Decoded, ...]:
@@ -209,11 +211,11 @@ class SegmentBranch(nn.Module):
             logits, length, hidden, cell = self._side_by_side(encoded, symbols, hidden, cell)
             reached = log_probs[:, None] + torch.log_softmax(logits, dim=1)
             done += _ended(beginnings, log_lengths, reached[:, n])
-            done = sorted(done, key=lambda one: -(one.log_prob or 0.0))[:width]
+            done = sorted(done, key=lambda one: -one.log_prob)[:width]
             if step == max_segments:
                 break
             log_probs, chosen = reached[:, :n].flatten().topk(min(width, reached[:, :n].numel()))
-            if len(done) == width and (done[-1].log_prob or 0.0) >= float(log_probs[0]):
+            if len(done) == width and done[-1].log_prob >= float(log_probs[0]):
                 break
             parents, symbols = chosen // n, chosen % n
             beginnings = torch.cat((beginnings[parents], symbols[:, None]), dim=1)

@@ -242,3 +242,13 @@ def test_a_gradient_runs_through_free_running_as_far_as_its_choices_stay():
     assert any(gradient.any() for gradient in gradients[0])
     for ours, theirs in zip(*gradients, strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+def test_greedy_decoding_tells_how_likely_its_transcript_is():
+    model, latent = (
+        with_end_bias(0.5),
+        torch.randn(4, 6, generator=torch.Generator().manual_seed(3), dtype=torch.float64),
+    )
+    decoded = model.greedy(model.encode(latent), 3)
+    assert not decoded.cut
+    assert decoded.log_prob == pytest.approx(every_transcript(model, latent, 3)[decoded.transcript], abs=1e-9)
