@@ -116,11 +116,16 @@ def _table_sections(
     tables: Mapping[str, Table], figures: Mapping[str, Sequence[Drawn]]
 ) -> Iterator[tuple[str, str, str]]:
     for name, table in tables.items():
-        notes = "".join(
-            f"<li{' class=missing' if note in table.missing else ''}>{escape(note)}</li>" for note in table.notes
-        )
-        body = [score_table(table), f"<ul class='notes'>{notes}</ul>", *map(_figure, figures[name])]
+        short = _notes([note for note in table.notes if note not in table.differences], table.missing)
+        long = _notes(table.differences, ())
+        folded = f"<details><summary>Which rows differ</summary>{long}</details>" if table.differences else ""
+        body = [score_table(table), short, folded, *map(_figure, figures[name])]
         yield f"table-{escape(name)}", table.title, "\n".join(body)
+
+
+def _notes(notes: Sequence[str], missing: Sequence[str]) -> str:
+    lines = (f"<li{' class=missing' if note in missing else ''}>{escape(note)}</li>" for note in notes)
+    return f"<ul class='notes'>{''.join(lines)}</ul>"
 
 
 def _figure(drawn: Drawn) -> str:

@@ -93,7 +93,7 @@ def trials_table(trials: Iterable[TrialFacts]) -> str:
         Head("state"),
         Head("epochs", number=True),
         Head("training, s", number=True),
-        *(head for metric in metrics for head in (Head(f"last {_CURVE_TITLES[metric]}", number=True), Head("curve"))),
+        *(head for metric in metrics for head in (Head(_CURVE_TITLES[metric], number=True), Head("curve"))),
         Head("folder"),
         *([Head("run")] if any(trial.link for trial in every) else []),
     ]
