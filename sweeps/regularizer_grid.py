@@ -1,0 +1,20 @@
+"""Beside Table 1c of the paper: a grid over the weights alpha of the length and beta of the smoothing loss."""
+
+from sweeps.service.cli import main
+from sweeps.service.experiment import Experiment, Variant
+
+WEIGHTS = (0.0, 0.01, 0.1, 1.0)
+
+EXPERIMENT = Experiment(
+    name="regularizer_grid",
+    title="Weights of the regularizers",
+    label_titles=("alpha (L_l)", "beta (L_s)"),
+    variants=tuple(
+        Variant(labels=(f"{alpha:g}", f"{beta:g}"), settings={"loss.length": alpha, "loss.smoothing": beta})
+        for alpha in WEIGHTS
+        for beta in WEIGHTS
+    ),
+)
+
+if __name__ == "__main__":
+    raise SystemExit(main(EXPERIMENT))
