@@ -20,6 +20,7 @@ from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, In
 from mucon.recipes import RECIPES
 from mucon.vocabulary import nearest
 from storage import StoreError
+from sweeps.service.best import best_lines
 from sweeps.service.driver import Running, run_plan, show
 from sweeps.service.dry_run import dry_run
 from sweeps.service.experiment import Collection, Experiment, SweepInfo
@@ -133,6 +134,8 @@ def _run_command(words: Sequence[str]) -> int:
     write_report(plan, made, known)
     for table in made.values():
         show(table, console)
+    for line in best_lines(plan, made, known, {}):
+        _print(console, line)
     return EXIT_OK
 
 
