@@ -127,7 +127,7 @@ def measure_step(
     copies = [replace(video, id=f"{video.id} {i}") for i in range(n_copies)]
     on_gpu = device.startswith("cuda")
     if on_gpu:
-        torch.cuda.init()
+        torch.empty(1, device=device)  # starts CUDA, which has no peak before
         torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated() if on_gpu else _memory()
     looks: list[float] = []
