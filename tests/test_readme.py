@@ -56,7 +56,8 @@ def run(words: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
 
 def test_commands_first_sweep_and_library_example_run_one_after_the_other(place: Path) -> None:
     found = commands("mucon")
-    assert [words[1] for words in found] == ["store", "store", "train", "evaluate", "predict"]
+    named = ["store", "store", "train", "evaluate", "predict", "evaluate", "evaluate", "predict"]
+    assert [words[1] for words in found] == named
     outputs = []
     for words in found:
         done = run([sys.executable, "-m", *words], place)
@@ -66,6 +67,9 @@ def test_commands_first_sweep_and_library_example_run_one_after_the_other(place:
     assert "full" in outputs[3]
     assert (place / "bars.png").stat().st_size > 10_000
     assert "SEATED" in outputs[4]
+    assert "recall" in outputs[5]
+    assert "full" in outputs[6]
+    assert "3 segments" in outputs[7]
 
     (words,) = commands("python")
     sweep = run([sys.executable, str(ROOT / words[1]), *words[2:], "--dry-run"], place)

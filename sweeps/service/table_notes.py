@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sweeps.service.comparisons import Bold, Comparison, SeedValues
+from sweeps.service.comparisons import Bold, Comparison, SeedValues, common_seeds
 from sweeps.service.experiment import Cell, Column
 from sweeps.service.known import Known
+from sweeps.service.ranking import ranking
 from sweeps.service.recordings import SplitData
 from sweeps.service.significance import FRIEDMAN, LEVEL, REPLICATES_NOTE, VIDEOS_NOTE, WILCOXON, Outcome
 
@@ -106,6 +107,29 @@ def difference_notes(default: str | None, rows: Sequence[str], columns: Sequence
                 f"against the default row {default!r}, {what}; {counted}smallest attainable p {first.smallest_p:.2g}"
                 f"{before}; p < {LEVEL} in brackets: {differ or 'no row differs'}"
             )
+
+
+def ranking_notes(rows: Sequence[str], columns: Sequence[Compared]) -> Iterator[str]:
+    """The rows in the order of their mean ranks over several splits, in the first score of which tests were made.
+
+    Args:
+        rows: names of all.
+        columns: of the table.
+    """
+    for column in _tested(columns)[:1]:
+        there = [i for i, values in enumerate(column.values) if values]
+        common = common_seeds([column.values[i] for i in there])
+        if len(there) < 3 or len(common.splits) < 2 or not common.seeds:
+            continue
+        means = common.values.mean(axis=2, keepdims=True)
+        found = ranking(means, higher_is_better=column.column.higher_is_better)
+        order = ", ".join(f"{rows[there[i]]!r} {found.mean_ranks[i]:.2f}" for i in found.order)
+        if found.critical_difference is None:
+            apart = f"which differ is not known: {found.friedman.reason}"
+        else:
+            groups = "; ".join(" = ".join(repr(rows[there[i]]) for i in group) for group in found.groups)
+            apart = f"critical difference {found.critical_difference:.2f} (Nemenyi), not told apart: {groups}"
+        yield f"mean ranks over {len(common.splits)} splits in {column.column.title}: {order}; {apart}"
 
 
 def _tested(columns: Sequence[Compared]) -> list[Compared]:

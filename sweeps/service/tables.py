@@ -21,7 +21,14 @@ from sweeps.service.intervals import t_interval
 from sweeps.service.known import TIMES, Known
 from sweeps.service.recordings import SplitData
 from sweeps.service.significance import Outcome
-from sweeps.service.table_notes import Compared, data_notes, difference_notes, missing_notes, statistics_notes
+from sweeps.service.table_notes import (
+    Compared,
+    data_notes,
+    difference_notes,
+    missing_notes,
+    ranking_notes,
+    statistics_notes,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +195,13 @@ def make_table(
         label_titles=experiment.label_titles,
         columns=experiment.columns,
         rows=(*rows, *(_row_beside(experiment, beside) for beside in rows_beside(experiment, splits, pooling))),
-        notes=(*data_notes(splits), *statistics_notes(experiment.default_row, columns), *differences, *missing),
+        notes=(
+            *data_notes(splits),
+            *statistics_notes(experiment.default_row, columns),
+            *ranking_notes(names, columns),
+            *differences,
+            *missing,
+        ),
         differences=differences,
         missing=missing,
     )

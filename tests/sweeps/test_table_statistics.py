@@ -253,3 +253,24 @@ def test_boundary_errors_of_the_baselines_are_in_seconds_too_where_the_store_kno
     assert found.blind["boundary_error_frames"] == pytest.approx(6)
     assert found.blind["boundary_error_seconds"] == pytest.approx(0.6)
     assert found.blind_alignment["boundary_error_by_index_seconds"] == pytest.approx(0.6)
+
+
+def test_several_splits_rank_the_rows_and_say_which_are_not_told_apart(tmp_path: Path) -> None:
+    advantages = {"a": 0.0, "b": 0.2, "c": 0.1}
+    _, table = planted(tmp_path, advantages, splits=("1", "2", "3", "4"), n_seeds=2, noise=0.001)
+    (note,) = [note for note in table.notes if note.startswith("mean ranks over 4 splits in MoF")]
+    assert (
+        "'b' 1.00, 'c' 2.00, 'a' 3.00; critical difference 1.66 (Nemenyi), not told apart: 'b' = 'c'; 'c' = 'a'" in note
+    )
+
+
+def test_one_split_or_two_rows_are_not_ranked(tmp_path: Path) -> None:
+    _, one_split = planted(tmp_path / "a", {"a": 0.0, "b": 0.2, "c": 0.1})
+    _, two_rows = planted(tmp_path / "b", {"a": 0.0, "b": 0.2}, splits=("1", "2", "3"))
+    assert not [note for table in (one_split, two_rows) for note in table.notes if note.startswith("mean ranks")]
+
+
+def test_too_few_splits_are_ranked_without_a_claim(tmp_path: Path) -> None:
+    _, table = planted(tmp_path, {"a": 0.0, "b": 0.2, "c": 0.1}, splits=("1", "2"), n_seeds=2)
+    (note,) = [note for note in table.notes if note.startswith("mean ranks over 2 splits")]
+    assert "which differ is not known: one value on each split, 2 in all, is too few" in note
