@@ -1,7 +1,8 @@
 """Table 1a of the paper: what the temporal backbone does for the transcript."""
 
 from sweeps.service.cli import main
-from sweeps.service.experiment import Column, Experiment, Variant
+from sweeps.service.experiment import Experiment
+from sweeps.service.table_shape import Column, Variant
 
 EXPERIMENT = Experiment(
     name="ablation_backbone",

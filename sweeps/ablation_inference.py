@@ -1,7 +1,8 @@
 """Table 1d of the paper: the three predictions. Trains nothing where the trials are known."""
 
 from sweeps.service.cli import main
-from sweeps.service.experiment import Column, Experiment, Variant
+from sweeps.service.experiment import Experiment
+from sweeps.service.table_shape import Column, Variant
 
 EXPERIMENT = Experiment(
     name="ablation_inference",

@@ -1,7 +1,8 @@
 """Table 1b of the paper: shape of the masks of the mutual consistency loss, with and without overlap."""
 
 from sweeps.service.cli import main
-from sweeps.service.experiment import Experiment, Variant
+from sweeps.service.experiment import Experiment
+from sweeps.service.table_shape import Variant
 
 EXPERIMENT = Experiment(
     name="ablation_masks",

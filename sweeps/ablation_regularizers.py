@@ -1,7 +1,8 @@
 """Table 1c of the paper: the length regulariser and the smoothing loss."""
 
 from sweeps.service.cli import main
-from sweeps.service.experiment import Experiment, Variant
+from sweeps.service.experiment import Experiment
+from sweeps.service.table_shape import Variant
 
 EXPERIMENT = Experiment(
     name="ablation_regularizers",

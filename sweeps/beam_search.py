@@ -1,8 +1,9 @@
 """Accuracy against inference time where several transcripts of the segment branch are aligned."""
 
 from sweeps.service.cli import main
-from sweeps.service.experiment import Column, Experiment, Variant
+from sweeps.service.experiment import Experiment
 from sweeps.service.figure_spec import Figure
+from sweeps.service.table_shape import Column, Variant
 
 EXPERIMENT = Experiment(
     name="beam_search",

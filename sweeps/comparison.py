@@ -1,7 +1,8 @@
 """Segmentation and alignment for every method that the project has."""
 
 from sweeps.service.cli import main
-from sweeps.service.experiment import Collection, Column, Experiment, Variant
+from sweeps.service.experiment import Collection, Experiment
+from sweeps.service.table_shape import Column, Variant
 
 SEGMENTATION = Experiment(
     name="comparison_segmentation",

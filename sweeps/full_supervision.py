@@ -2,7 +2,8 @@
 
 from mucon import recipes
 from sweeps.service.cli import main
-from sweeps.service.experiment import FULL_SUPERVISION_COLUMNS, Experiment, Variant
+from sweeps.service.experiment import Experiment
+from sweeps.service.table_shape import FULL_SUPERVISION_COLUMNS, Variant
 
 EXPERIMENT = Experiment(
     name="full_supervision",

@@ -2,8 +2,9 @@
 
 from mucon import recipes
 from sweeps.service.cli import main
-from sweeps.service.experiment import Experiment, Variant
+from sweeps.service.experiment import Experiment
 from sweeps.service.figure_spec import Figure
+from sweeps.service.table_shape import Variant
 
 EXPERIMENT = Experiment(
     name="mixed_supervision",

@@ -2,8 +2,9 @@
 
 from mucon import recipes
 from sweeps.service.cli import main
-from sweeps.service.experiment import Collection, Experiment, Variant
+from sweeps.service.experiment import Collection, Experiment
 from sweeps.service.figure_spec import Figure
+from sweeps.service.table_shape import Variant
 
 SUPERVISION = Experiment(
     name="qualitative_supervision",

@@ -1,7 +1,8 @@
 """Five seeds on every split: accuracy, transcript, training and inference time."""
 
 from sweeps.service.cli import main
-from sweeps.service.experiment import Column, Experiment, Variant
+from sweeps.service.experiment import Experiment
+from sweeps.service.table_shape import Column, Variant
 
 EXPERIMENT = Experiment(
     name="seeds_and_splits",

@@ -1,8 +1,9 @@
 """The paper's figure of inference time against accuracy, for every way to predict that the project has."""
 
 from sweeps.service.cli import main
-from sweeps.service.experiment import Column, Experiment, Variant
+from sweeps.service.experiment import Experiment
 from sweeps.service.figure_spec import Figure
+from sweeps.service.table_shape import Column, Variant
 
 EXPERIMENT = Experiment(
     name="speed_accuracy",

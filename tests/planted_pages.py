@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from sweeps.service.experiment import Column, Experiment, SweepInfo, Variant
+from sweeps.service.experiment import Experiment, SweepInfo
 from sweeps.service.plan import Plan
 from sweeps.service.report import write_report
+from sweeps.service.table_shape import Column, Variant
 from sweeps.service.tracking_sweeps import write_sweep
 from sweeps.service.trial_facts import write_links
 from tests.planted_sweeps import Unfinished, make_sweep

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mucon.config import TrainConfig, flatten
-from sweeps.service.experiment import Cell, Column, Trial, Variant
+from sweeps.service.experiment import Cell, Trial
 from sweeps.service.known import Known
 from sweeps.service.plan import Part, Plan
+from sweeps.service.table_shape import Column, Variant
 from sweeps.service.tables import Summary, Table
 
 

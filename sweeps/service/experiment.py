@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import mucon
 from mucon import checkpoint, recipes
@@ -14,80 +14,7 @@ from mucon.errors import InputError
 from mucon.vocabulary import nearest
 from sweeps.service.figure_spec import Figure
 from sweeps.service.identity import evaluation_identity, training_identity
-
-Prediction = Literal["frames", "segments", "full"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """A number that a table shows.
-
-    Attributes:
-        title: the column's head.
-        metric: name of the score, as `mof`, or `inference_seconds` for a video, or `training_seconds`.
-        prediction: `frames`, `segments` or `full`.
-        unit: `percent` shows one decimal of a hundred, `fraction` three decimals of one, `seconds` three digits,
-            `frames` one decimal.
-    """
-
-    title: str
-    metric: str
-    prediction: Prediction = "full"
-    unit: Literal["percent", "fraction", "seconds", "frames"] = "percent"
-
-    @property
-    def higher_is_better(self) -> bool:
-        """Of scores; of times and of boundary errors the lower one is."""
-        return self.unit in ("percent", "fraction")
-
-    def of(self, row: Variant) -> tuple[Prediction, str]:
-        """Whose score stands in a row: prediction and metric."""
-        return row.prediction or self.prediction, self.metric
-
-
-MUCON_COLUMNS = (
-    Column(title="MoF", metric="mof"),
-    Column(title="Mat Score", metric="matching_score", unit="fraction"),
-    Column(title="F1@10", metric="f1_at_10"),
-    Column(title="F1@25", metric="f1_at_25"),
-    Column(title="F1@50", metric="f1_at_50"),
-    Column(title="MoF frames", metric="mof", prediction="frames"),
-    Column(title="MoF segments", metric="mof", prediction="segments"),
-)
-"""The paper's columns of Table 1b, and the accuracy of either branch alone."""
-
-
-FULL_SUPERVISION_COLUMNS = (
-    Column(title="F1@10", metric="f1_at_10"),
-    Column(title="F1@25", metric="f1_at_25"),
-    Column(title="F1@50", metric="f1_at_50"),
-    Column(title="Edit", metric="edit"),
-    Column(title="MoF", metric="mof"),
-    Column(title="MoF frames", metric="mof", prediction="frames"),
-)
-"""The paper's columns for full supervision, and the accuracy of the frame branch alone."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
-    """A row of the table.
-
-    Attributes:
-        labels: what stands in the row, one text for each of the experiment's `label_titles`.
-        settings: configuration path -> value, on top of the base.
-        prediction: the one that the row is about, in the place of the columns' own.
-        task: `segmentation`, or `alignment`, where the network is given the test videos' transcripts.
-    """
-
-    labels: tuple[str, ...]
-    settings: Mapping[str, object] = field(default_factory=dict, hash=False)
-    prediction: Prediction | None = None
-    task: Literal["segmentation", "alignment"] = "segmentation"
-
-    @property
-    def name(self) -> str:
-        """The labels as one text."""
-        return ", ".join(self.labels)
+from sweeps.service.table_shape import MUCON_COLUMNS, Column, Variant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,11 @@ from mucon.config import TrainConfig
 from mucon.errors import InputError
 from mucon.recipes import RECIPES, breakfast, demo
 from mucon.vocabulary import nearest
-from sweeps.service.experiment import Experiment, Variant
+from sweeps.service.experiment import Experiment
 from sweeps.service.figure_spec import Figure
 from sweeps.service.own_axes import Choice, Problems, axes_of, rows_of, settings_of, shown, text_of
 from sweeps.service.own_columns import columns_of
+from sweeps.service.table_shape import Variant
 
 FORMAT = """\
 A file says what is varied; everything but an axis (variants, zip, grid) may be left out:

@@ -10,8 +10,8 @@ from mucon.metrics.alignment import BY_INDEX
 from mucon.metrics.boundaries import BOUNDARY_ERROR, BOUNDARY_ERROR_BY_INDEX
 from mucon.metrics.scores import METRICS
 from mucon.vocabulary import nearest
-from sweeps.service.experiment import Column
 from sweeps.service.known import TIMES
+from sweeps.service.table_shape import Column
 
 UNITS = ("percent", "fraction", "seconds", "frames")
 KEYS = ("metric", "prediction", "title", "unit")

@@ -11,11 +11,12 @@ from typing import Any
 from mucon.config import TrainConfig
 from mucon.errors import InputError
 from storage import open_store
-from sweeps.service.experiment import Cell, Collection, Column, Experiment, Trial, Variant, expand
+from sweeps.service.experiment import Cell, Collection, Experiment, Trial, expand
 from sweeps.service.figure_spec import Figure
 from sweeps.service.known import Known, read_known
 from sweeps.service.latex import latex
 from sweeps.service.recordings import SplitData, absolute, split_data, split_facts, split_names
+from sweeps.service.table_shape import Column, Variant
 from sweeps.service.tables import Table, make_table
 from sweeps.service.tables_text import comma_separated, markdown
 from sweeps.service.trial_folder import State, TrialFolder, write_json

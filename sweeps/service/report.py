@@ -18,13 +18,14 @@ from mucon.videos import videos_of
 from storage import open_store
 from sweeps.service import figure_segmentations, figure_style, figure_training, figures
 from sweeps.service.comparisons import seed_means
-from sweeps.service.experiment import Cell, Column
+from sweeps.service.experiment import Cell
 from sweeps.service.figure_spec import Figure
 from sweeps.service.figure_training import Curve
 from sweeps.service.figures import Data, Points
 from sweeps.service.known import Known
 from sweeps.service.page import Drawn, make_page
 from sweeps.service.plan import Part, Plan
+from sweeps.service.table_shape import Column
 from sweeps.service.tables import Table, seed_values
 from sweeps.service.trial_facts import TrialFacts, read_trials
 from sweeps.service.trial_folder import write_json

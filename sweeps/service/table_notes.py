@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sweeps.service.comparisons import Bold, Comparison, SeedValues, common_seeds
-from sweeps.service.experiment import Cell, Column
+from sweeps.service.experiment import Cell
 from sweeps.service.known import Known
 from sweeps.service.ranking import ranking
 from sweeps.service.recordings import SplitData
 from sweeps.service.significance import FRIEDMAN, LEVEL, REPLICATES_NOTE, VIDEOS_NOTE, WILCOXON, Outcome
+from sweeps.service.table_shape import Column
 
 _WHAT = {
     FRIEDMAN: f"{FRIEDMAN} (splits are blocks, seeds replicates)",

@@ -16,7 +16,7 @@ from sweeps.service.comparisons import (
     compare_with_default,
     seed_means,
 )
-from sweeps.service.experiment import Cell, Column, Experiment
+from sweeps.service.experiment import Cell, Experiment
 from sweeps.service.intervals import t_interval
 from sweeps.service.known import TIMES, Known
 from sweeps.service.recordings import SplitData
@@ -29,6 +29,7 @@ from sweeps.service.table_notes import (
     ranking_notes,
     statistics_notes,
 )
+from sweeps.service.table_shape import Column
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,8 @@ TINY = {"training.epochs": 3, "backbone.pool_after": "1,2"}
 """Settings with which a trial of the tiny store takes about a second."""
 OWN_SCRIPT = """
     from sweeps.service.cli import main
-    from sweeps.service.experiment import Experiment, Variant
+    from sweeps.service.experiment import Experiment
+    from sweeps.service.table_shape import Variant
 
     EXPERIMENT = Experiment(
         name="{name}",

@@ -4,10 +4,11 @@ from pathlib import Path
 
 from mucon.cli import build_parser
 from sweeps.service.best import best_lines
-from sweeps.service.experiment import Cell, Column, Experiment, Variant
+from sweeps.service.experiment import Cell, Experiment
 from sweeps.service.known import Known
 from sweeps.service.plan import Part, Plan
 from sweeps.service.recordings import SplitData
+from sweeps.service.table_shape import Column, Variant
 from sweeps.service.trial_folder import State, write_json
 
 BOX = Variant(labels=("box", ""))

@@ -10,7 +10,8 @@ from mucon.config import TrainConfig
 from mucon.errors import InputError
 from sweeps.ablation_masks import EXPERIMENT
 from sweeps.service.cli import experiments
-from sweeps.service.experiment import Cell, Experiment, Trial, Variant, expand
+from sweeps.service.experiment import Cell, Experiment, Trial, expand
+from sweeps.service.table_shape import Variant
 
 ROOT = Path(__file__).parents[2]
 

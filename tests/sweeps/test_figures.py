@@ -11,12 +11,13 @@ from matplotlib import image
 
 from mucon.errors import InputError
 from sweeps.service import figure_style, figure_training, figures
-from sweeps.service.experiment import Column, Experiment, Variant
+from sweeps.service.experiment import Experiment
 from sweeps.service.figure_spec import Figure
 from sweeps.service.figure_training import Curve
 from sweeps.service.figures import Data, Points
 from sweeps.service.plan import Plan, read_plan
 from sweeps.service.report import check_figures, figure_data, write_report
+from sweeps.service.table_shape import Column, Variant
 from tests.planted_sweeps import Unfinished, make_sweep
 from tests.sweeps import small
 

@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from sweeps.service.beside import BLIND
-from sweeps.service.experiment import Column, Experiment, Variant
+from sweeps.service.experiment import Experiment
 from sweeps.service.latex import escaped
 from sweeps.service.plan import Plan, read_plan
+from sweeps.service.table_shape import Column, Variant
 from tests.planted_sweeps import Unfinished, make_sweep
 from tests.sweeps import small
 

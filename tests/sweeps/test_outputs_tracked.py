@@ -8,8 +8,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from sweeps.service.experiment import Cell, Column, Experiment, Variant
+from sweeps.service.experiment import Cell, Experiment
 from sweeps.service.plan import Part, Plan
+from sweeps.service.table_shape import Column, Variant
 from tests.planted_sweeps import EVALUATION, split_data
 from tests.tracked import MASKS, artifacts_of, parent_of, runs, tracker
 from tests.trial_folders import write_ablation

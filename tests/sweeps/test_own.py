@@ -10,10 +10,11 @@ from mucon import recipes
 from mucon.cli import main as mucon
 from mucon.errors import InputError
 from sweeps.service.cli import main
-from sweeps.service.experiment import MUCON_COLUMNS, Collection, Experiment
+from sweeps.service.experiment import Collection, Experiment
 from sweeps.service.figure_spec import Figure
 from sweeps.service.own_axes import MAX_ROWS
 from sweeps.service.own_files import read_experiment
+from sweeps.service.table_shape import MUCON_COLUMNS
 from tests.sweeps import small
 
 WHOLE = """

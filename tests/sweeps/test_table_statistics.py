@@ -17,9 +17,10 @@ from mucon.errors import InputError
 from mucon.segments import Segmentation
 from storage import StoreWriter, open_store
 from sweeps.service.beside import BLIND, BLIND_ALIGNMENT
-from sweeps.service.experiment import Column, Experiment, Variant
+from sweeps.service.experiment import Experiment
 from sweeps.service.plan import Plan
 from sweeps.service.recordings import split_data
+from sweeps.service.table_shape import Column, Variant
 from sweeps.service.tables import Table
 from sweeps.service.tables_text import comma_separated, markdown
 from sweeps.service.trial_folder import State

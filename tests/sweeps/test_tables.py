@@ -8,9 +8,10 @@ from rich.console import Console
 
 from sweeps.service import tables, tables_text
 from sweeps.service.beside import BLIND
-from sweeps.service.experiment import Cell, Column, Experiment, Variant
+from sweeps.service.experiment import Cell, Experiment
 from sweeps.service.known import Known
 from sweeps.service.recordings import SplitData
+from sweeps.service.table_shape import Column, Variant
 from sweeps.service.tables import Summary
 from sweeps.service.trial_folder import State
 
