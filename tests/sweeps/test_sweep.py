@@ -27,10 +27,14 @@ def test_a_sweep_trains_every_cell_once_and_ends_with_its_table(finished_sweep: 
     assert [re.split(r"\s*│\s*", line)[1] for line in table[:-1]] == [
         *["box", "bell", "trapezoid"] * 2,
         "transcript prior, equal lengths",
+        "ceiling of frames, pooling x4",
     ]
     assert "commonest action 'rest' has 49.7 % of the test frames" in table[-1]
     markdown = (results / "sweeps" / "ablation_masks" / "ablation_masks.md").read_text()
     assert markdown.count("\n| box |") == 2
+    written = {path.name for path in (results / "sweeps" / "ablation_masks").iterdir()}
+    assert written >= {f"ablation_masks.{kind}" for kind in ("md", "csv", "tex", "png", "svg", "html")}
+    assert "trials.parquet" in written
     assert not (results / "running" / "ablation_masks" / "tune").exists()
 
 
