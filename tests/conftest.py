@@ -17,8 +17,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_configure() -> None:
-    """A run that is told to end takes the services that it started with it, as one that is interrupted does."""
+    """A run that is told to end takes the services that it started with it, as one that is interrupted does.
+
+    What tests start can be interrupted, even where the run itself was started in a shell's background.
+    """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

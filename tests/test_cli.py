@@ -192,7 +192,7 @@ def test_with_many_actions_the_table_names_what_each_is_taken_for(capsys: pytest
     found = Evaluation(
         task="segmentation", scores={"full": {}}, undefined={"full": {}}, recall=whole, precision=whole,
         confusion={"full": confusion}, true_frames={name: 100 * (n < 20) for n, name in enumerate(names)},
-        per_video=[], segmentations={},
+        per_video=[], segmentations={}, seconds={},
     )  # fmt: skip
     Console(width=80).print(action_table(found, "full"))
     rows = [row for row in capsys.readouterr().out.splitlines() if "action " in row and "percent" not in row]
