@@ -102,7 +102,7 @@ def begin(
     transcript, lengths = np.zeros(0, dtype=np.int64), np.zeros(0)
     searched = decoding.transcripts == "training" or decoding.beam > 1
     if "segments" in predictions or ("full" in predictions and decoding.transcripts == "segment_branch"):
-        decoded = model.name_segments(latent)
+        decoded, encoded = model.name_segments(latent)
         transcript = np.asarray(decoded.transcript[:n_frames], dtype=np.int64)
         shown = "segments" in predictions or not searched
         cut = shown and (decoded.cut or len(decoded.transcript) > n_frames)
@@ -118,7 +118,7 @@ def begin(
         if decoding.transcripts == "training":
             decode = partial(best_training_transcript, values, checkpoint, decoding)
         elif searched:
-            named = model.likeliest_segments(latent, decoding.beam)
+            named = model.likeliest_segments(encoded, decoding.beam)
             if not decoded.cut and decoded.transcript not in [one.transcript for one in named]:
                 named = (*named, decoded)  # so that a beam never scores below the greedy transcript
             candidates = candidates_of(named, n_frames, n_actions, decoding)

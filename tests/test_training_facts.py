@@ -129,8 +129,8 @@ def test_a_beam_gives_the_transcript_of_the_highest_joint_score(seed: int, beam:
     found = predict(given, x, predictions=("full",), decoding=DecodingConfig(beam=beam))
     full = tuple(found.segmentations["full"].transcript.tolist())
     latent, _ = given.model.encode(x)
-    greedy = given.model.name_segments(latent)
-    named = [*given.model.likeliest_segments(latent, beam), *([] if greedy.cut else [greedy])]
+    greedy, encoded = given.model.name_segments(latent)
+    named = [*given.model.likeliest_segments(encoded, beam), *([] if greedy.cut else [greedy])]
     scores = {one.transcript: joint(given, x, one.transcript) for one in named if one.transcript}
     assert scores[full] == pytest.approx(max(scores.values()), rel=1e-5)
     assert not found.cut

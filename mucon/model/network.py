@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mucon.model.backbone import Backbone, BackboneConfig, latent_index
-from mucon.model.segment_branch import Decoded, SegmentBranch, SegmentBranchConfig
+from mucon.model.segment_branch import Decoded, Encoded, SegmentBranch, SegmentBranchConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,19 +98,19 @@ class MuConNetwork(nn.Module):
         return latent, log_probs[self._latent_of_frame(features, latent)]
 
     @torch.no_grad()
-    def name_segments(self, latent: Tensor) -> Decoded:
-        """The greedily decoded segments of a latent sequence `[T', D']`."""
-        return self.segment_branch.greedy(self.segment_branch.encode(latent), self.size.max_segments)
+    def name_segments(self, latent: Tensor) -> tuple[Decoded, Encoded]:
+        """The greedily decoded segments of a latent sequence `[T', D']`, and what the decoder was given of it."""
+        encoded = self.segment_branch.encode(latent)
+        return self.segment_branch.greedy(encoded, self.size.max_segments), encoded
 
-    @torch.no_grad()
-    def likeliest_segments(self, latent: Tensor, width: int) -> tuple[Decoded, ...]:
-        """The transcripts of a beam of `width` over a latent sequence `[T', D']`, the likeliest first."""
-        return self.segment_branch.beam(self.segment_branch.encode(latent), self.size.max_segments, width)
+    def likeliest_segments(self, encoded: Encoded, width: int) -> tuple[Decoded, ...]:
+        """The transcripts of a beam of `width` over what `name_segments` encoded, the likeliest first."""
+        return self.segment_branch.beam(encoded, self.size.max_segments, width)
 
     def predict(self, features: Tensor) -> tuple[Tensor, Decoded]:
         """Frame log-probabilities `[T, N]` and the greedily decoded segments of `[T, D]` features."""
         latent, log_probs = self.encode(features)
-        return log_probs, self.name_segments(latent)
+        return log_probs, self.name_segments(latent)[0]
 
 
 def build_model(

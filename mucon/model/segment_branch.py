@@ -168,21 +168,23 @@ class SegmentBranch(nn.Module):
         symbol = self.n_actions + 1
         transcript: list[int] = []
         log_lengths: list[Tensor] = []
-        log_prob, cut = 0.0, True
+        taken: list[Tensor] = []
+        cut = True
         for n_done in range(max_segments + 1):
             entry, hidden, cell = self.recur(encoded, self.embed(latent.new_tensor([symbol], dtype=torch.long)))
             encoded = encoded._replace(state=(hidden[0], cell))
             logits, log_length = self.heads(entry, hidden)
-            symbol = int(logits[0].argmax())
-            likelihood = float(torch.log_softmax(logits[0].detach(), dim=0)[symbol])
+            symbol, likelihood = int(logits[0].argmax()), logits.max(dim=1).values - logits.logsumexp(dim=1)
             if symbol == self.n_actions:
-                log_prob, cut = log_prob + likelihood, False
+                taken.append(likelihood)
+                cut = False
                 break
             if n_done < max_segments:
                 transcript.append(symbol)
                 log_lengths.append(log_length[0])
-                log_prob += likelihood
+                taken.append(likelihood)
         lengths = torch.stack(log_lengths) if log_lengths else latent.new_zeros(0)
+        log_prob = float(torch.cat(taken).sum().detach()) if taken else 0.0
         return Decoded(tuple(transcript), lengths, cut, log_prob)
 
     @torch.no_grad()

@@ -203,6 +203,16 @@ def make_plan(
     poolings = {config.backbone.pooling for config in bases.values()}
     looked_at = {name: split_data(opened, name, poolings) for name in names}
     facts = {name: split_facts(opened, name) for name in names}
+    prints: dict[tuple[str, float, int | None], str] = {}
+
+    def fingerprint(split: str, config: TrainConfig) -> str:
+        """Of all cells that see the same data, hashed once."""
+        share = config.training.labelled
+        seen = (split, share, config.seed if share else None)
+        if seen not in prints:
+            prints[seen] = facts[split].fingerprint(config)
+        return prints[seen]
+
     parts, trials = [], {}
     for shape in experiment.experiments:
         table = shape.with_default_row(base(shape), settings)
@@ -212,7 +222,7 @@ def make_plan(
             settings=settings,
             seeds=seeds,
             splits=tuple(names),
-            fingerprint=lambda split, config: facts[split].fingerprint(config),
+            fingerprint=fingerprint,
             store=absolute(store),
         )
         parts.append(Part(experiment=table, cells=tuple(made), pooling=bases[table.name].backbone.pooling))
