@@ -2,7 +2,7 @@
 
 from sweeps.service.cli import main
 from sweeps.service.experiment import Experiment
-from sweeps.service.table_shape import Column, Variant
+from sweeps.service.table_shape import F1, INFERENCE_SECONDS, MATCHING_SCORE, MOF, Variant
 
 EXPERIMENT = Experiment(
     name="ablation_inference",
@@ -13,14 +13,7 @@ EXPERIMENT = Experiment(
         Variant(labels=("segments (MuCon-S)",), prediction="segments"),
         Variant(labels=("full (MuCon-full)",), prediction="full"),
     ),
-    columns=(
-        Column(title="MoF", metric="mof"),
-        Column(title="Mat Score", metric="matching_score", unit="fraction"),
-        Column(title="F1@10", metric="f1_at_10"),
-        Column(title="F1@25", metric="f1_at_25"),
-        Column(title="F1@50", metric="f1_at_50"),
-        Column(title="s/video", metric="inference_seconds", unit="seconds"),
-    ),
+    columns=(MOF, MATCHING_SCORE, *F1, INFERENCE_SECONDS),
 )
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from sweeps.service.cli import main
 from sweeps.service.experiment import Experiment
 from sweeps.service.figure_spec import Figure
-from sweeps.service.table_shape import Column, Variant
+from sweeps.service.table_shape import F1, INFERENCE_SECONDS, MATCHING_SCORE, MOF, Variant
 
 EXPERIMENT = Experiment(
     name="beam_search",
@@ -14,12 +14,7 @@ EXPERIMENT = Experiment(
         *(Variant(labels=(f"beam {beam}",), settings={"decoding.beam": beam}) for beam in (2, 5, 10, 20, 50)),
         Variant(labels=("all training transcripts",), settings={"decoding.transcripts": "training"}),
     ),
-    columns=(
-        Column(title="MoF", metric="mof"),
-        Column(title="Mat Score", metric="matching_score", unit="fraction"),
-        Column(title="F1@10", metric="f1_at_10"),
-        Column(title="s/video", metric="inference_seconds", unit="seconds"),
-    ),
+    columns=(MOF, MATCHING_SCORE, F1[0], INFERENCE_SECONDS),
     figure=Figure(kind="scatter", x="s/video", x_title="inference time of a video, seconds"),
 )
 

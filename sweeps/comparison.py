@@ -2,7 +2,7 @@
 
 from sweeps.service.cli import main
 from sweeps.service.experiment import Collection, Experiment
-from sweeps.service.table_shape import Column, Variant
+from sweeps.service.table_shape import EDIT, F1, MOF, MOF_WITHOUT_BACKGROUND, Column, Variant
 
 SEGMENTATION = Experiment(
     name="comparison_segmentation",
@@ -20,14 +20,12 @@ SEGMENTATION = Experiment(
         ),
     ),
     columns=(
-        Column(title="MoF", metric="mof"),
-        Column(title="MoF-BG", metric="mof_without_background"),
+        MOF,
+        MOF_WITHOUT_BACKGROUND,
         Column(title="IoD", metric="iod"),
         Column(title="IoU", metric="iou"),
-        Column(title="F1@10", metric="f1_at_10"),
-        Column(title="F1@25", metric="f1_at_25"),
-        Column(title="F1@50", metric="f1_at_50"),
-        Column(title="Edit", metric="edit"),
+        *F1,
+        EDIT,
     ),
 )
 ALIGNMENT = Experiment(
@@ -40,8 +38,8 @@ ALIGNMENT = Experiment(
         Variant(labels=("MuCon full",), prediction="full", task="alignment"),
     ),
     columns=(
-        Column(title="MoF", metric="mof"),
-        Column(title="MoF-BG", metric="mof_without_background"),
+        MOF,
+        MOF_WITHOUT_BACKGROUND,
         Column(title="IoD", metric="iod_by_index"),
         Column(title="IoU", metric="iou_by_index"),
         Column(title="boundary, frames", metric="boundary_error_by_index_frames", unit="frames"),

@@ -2,7 +2,7 @@
 
 from sweeps.service.cli import main
 from sweeps.service.experiment import Experiment
-from sweeps.service.table_shape import Column, Variant
+from sweeps.service.table_shape import INFERENCE_SECONDS, MATCHING_SCORE, MOF, TRAINING_SECONDS, Variant
 
 EXPERIMENT = Experiment(
     name="seeds_and_splits",
@@ -13,12 +13,7 @@ EXPERIMENT = Experiment(
         Variant(labels=("segments",), prediction="segments"),
         Variant(labels=("full",), prediction="full"),
     ),
-    columns=(
-        Column(title="MoF", metric="mof"),
-        Column(title="Mat Score", metric="matching_score", unit="fraction"),
-        Column(title="training, s", metric="training_seconds", unit="seconds"),
-        Column(title="s/video", metric="inference_seconds", unit="seconds"),
-    ),
+    columns=(MOF, MATCHING_SCORE, TRAINING_SECONDS, INFERENCE_SECONDS),
     splits=("all",),
 )
 

@@ -3,7 +3,7 @@
 from sweeps.service.cli import main
 from sweeps.service.experiment import Experiment
 from sweeps.service.figure_spec import Figure
-from sweeps.service.table_shape import Column, Variant
+from sweeps.service.table_shape import INFERENCE_SECONDS, MATCHING_SCORE, MOF, TRAINING_SECONDS, Variant
 
 EXPERIMENT = Experiment(
     name="speed_accuracy",
@@ -20,12 +20,7 @@ EXPERIMENT = Experiment(
             prediction="full",
         ),
     ),
-    columns=(
-        Column(title="MoF", metric="mof"),
-        Column(title="Mat Score", metric="matching_score", unit="fraction"),
-        Column(title="training, s", metric="training_seconds", unit="seconds"),
-        Column(title="s/video", metric="inference_seconds", unit="seconds"),
-    ),
+    columns=(MOF, MATCHING_SCORE, TRAINING_SECONDS, INFERENCE_SECONDS),
     figure=Figure(kind="scatter", x="s/video", x_title="inference time of a video, seconds"),
 )
 

@@ -36,25 +36,34 @@ class Column:
         return row.prediction or self.prediction, self.metric
 
 
-MUCON_COLUMNS = (
-    Column(title="MoF", metric="mof"),
-    Column(title="Mat Score", metric="matching_score", unit="fraction"),
+MOF = Column(title="MoF", metric="mof")
+MATCHING_SCORE = Column(title="Mat Score", metric="matching_score", unit="fraction")
+EDIT = Column(title="Edit", metric="edit")
+MOF_WITHOUT_BACKGROUND = Column(title="MoF-BG", metric="mof_without_background")
+TRAINING_SECONDS = Column(title="training, s", metric="training_seconds", unit="seconds")
+INFERENCE_SECONDS = Column(title="s/video", metric="inference_seconds", unit="seconds")
+MOF_OF_FRAMES = Column(title="MoF frames", metric="mof", prediction="frames")
+F1 = (
     Column(title="F1@10", metric="f1_at_10"),
     Column(title="F1@25", metric="f1_at_25"),
     Column(title="F1@50", metric="f1_at_50"),
-    Column(title="MoF frames", metric="mof", prediction="frames"),
+)
+
+MUCON_COLUMNS = (
+    MOF,
+    MATCHING_SCORE,
+    *F1,
+    MOF_OF_FRAMES,
     Column(title="MoF segments", metric="mof", prediction="segments"),
 )
 """The paper's columns of Table 1b, and the accuracy of either branch alone."""
 
 
 FULL_SUPERVISION_COLUMNS = (
-    Column(title="F1@10", metric="f1_at_10"),
-    Column(title="F1@25", metric="f1_at_25"),
-    Column(title="F1@50", metric="f1_at_50"),
-    Column(title="Edit", metric="edit"),
-    Column(title="MoF", metric="mof"),
-    Column(title="MoF frames", metric="mof", prediction="frames"),
+    *F1,
+    EDIT,
+    MOF,
+    MOF_OF_FRAMES,
 )
 """The paper's columns for full supervision, and the accuracy of the frame branch alone."""
 
