@@ -32,6 +32,9 @@ class TrainingConfig:
             linear layers; everything else).
         precision: of the backbone and the frame branch; `bfloat16` is used where the device has instructions for it,
             float32 otherwise. Weights, segment branch and losses are float32 in either case.
+        compile: the masks and losses go through torch.compile, which takes a minute at the start and a C++ compiler
+            (on a GPU, triton). It pays on a GPU, where they are two hundred small kernels. An interrupted run may then
+            end with other last bits than one in one piece.
         threads: processor threads; training sets them itself, since other numbers give other bits.
         progress_videos: on so many training videos with known lengths, at most, the network is scored during training.
         progress_every: epochs between two such scores; the last epoch has them too.
@@ -53,6 +56,7 @@ class TrainingConfig:
     weight_decay: float = 0.005
     clip_norm: float = 100.0
     precision: Literal["float32", "bfloat16"] = "float32"
+    compile: bool = False
     threads: int = 1
     progress_videos: int = 20
     progress_every: int = 5

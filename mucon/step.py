@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch._dynamo.exc import BackendCompilerFailed
 
 from mucon import losses, masks
+from mucon.errors import InputError
 from mucon.losses import LossConfig
 from mucon.masks import MaskConfig
 from mucon.model.network import TeacherForced
@@ -82,6 +86,31 @@ def video_losses(
     counted = [name for name in terms if name != "length" or labels is None or config.length_on_labelled]
     total = sum((getattr(config, name) * terms[name] for name in counted), latent_logits.new_zeros(()))
     return {"total": total, **terms}
+
+
+def compiled_video_losses() -> Callable[..., dict[str, Tensor]]:
+    """`video_losses` through torch.compile: the same arguments and the same numbers up to rounding, in few kernels.
+
+    Frames and segments are symbols of the graph, so that recordings of all lengths share it; one more is compiled for
+    each set of terms, and for recordings so long that the loops are laid out otherwise.
+
+    Raises (when called):
+        InputError: there is no compiler for the device.
+    """
+    warnings.filterwarnings("ignore", "Dynamo detected a call to a `functools.lru_cache`", UserWarning)
+    compiled = torch.compile(video_losses, dynamic=True)
+
+    @functools.wraps(video_losses)
+    def call(*args: object, **kwargs: object) -> dict[str, Tensor]:
+        try:
+            return compiled(*args, **kwargs)
+        except BackendCompilerFailed as error:
+            raise InputError(
+                "training.compile needs a compiler (g++ on a processor, triton on a GPU), torch says "
+                f"{str(error).splitlines()[0]!r}: install one, or leave training.compile off"
+            ) from error
+
+    return call
 
 
 def _at_least_float32(x: Tensor) -> Tensor:

@@ -29,12 +29,13 @@ from mucon.feed import Feed
 from mucon.machine import peak_memory
 from mucon.model import MuConNetwork, NetworkSize, build_model
 from mucon.optimiser import Optimiser
-from mucon.step import SUPERVISED_TERMS, TERMS, FrameLabels, loss_vector, video_losses
+from mucon.step import SUPERVISED_TERMS, TERMS, FrameLabels, compiled_video_losses, loss_vector, video_losses
 from mucon.supervision import with_labels
 from mucon.training_facts import training_facts
 from mucon.training_progress import progress_scores, videos_to_score
-from mucon.videos import Video, check_same_data, check_training_videos, warn_of_short_videos
+from mucon.videos import Video, check_training_videos, warn_of_short_videos
 from mucon.vocabulary import Vocabulary
+from mucon.warm_start import warm_start
 
 NORMS = ("encoder", "decoder")
 
@@ -163,33 +164,6 @@ def step_seed(seed: int, epoch: int, step: int) -> int:
     return int(np.random.SeedSequence([seed, epoch, step]).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
-def warm_start(model: MuConNetwork, vocabulary: Vocabulary, folder: Path) -> None:
-    """Gives a model the weights of a trained one.
-
-    Args:
-        model: changed in place.
-        vocabulary: of the data that it will be trained on.
-        folder: of a run or of a checkpoint.
-
-    Raises:
-        InputError: no checkpoint there, or one of another shape or other actions, all told at once.
-    """
-    place = checkpoints.of_run(folder)
-    trained = checkpoints.load(place)
-    check_same_data(trained.vocabulary, trained.model.size.dim, vocabulary, model.size.dim)
-    theirs, ours = trained.model.state_dict(), model.state_dict()
-    problems = [
-        f"training.warm_start takes a model of the same shape, {place} has {name} "
-        f"{list(theirs[name].shape) if name in theirs else 'nowhere'} and the configuration asks for "
-        f"{list(ours[name].shape) if name in ours else 'none'}: use the configuration that it was trained with"
-        for name in sorted({*theirs, *ours})
-        if name not in theirs or name not in ours or theirs[name].shape != ours[name].shape
-    ]
-    if problems:
-        raise InputError(problems)
-    model.load_state_dict(theirs)
-
-
 class _Run:
     """The state of one call of `train`: a model, its optimiser and how far they have come."""
 
@@ -222,6 +196,7 @@ class _Run:
         self.terms = (*TERMS, *(SUPERVISED_TERMS if any(self.labels) else ()))
         self.shown = videos_to_score(videos, config.training.progress_videos, config.seed)
         self.feed = Feed(videos, device, self.dtype)
+        self.losses = compiled_video_losses() if config.training.compile else video_losses
         self.began = time.perf_counter()
         self.spent_before = self.progress.seconds
 
@@ -354,7 +329,7 @@ class _Run:
             outputs = self.model(features, transcript)
         else:
             outputs, own = self.model.free_running(features, len(transcript))
-        terms = video_losses(
+        terms = self.losses(
             outputs, transcript, self.config.mask, self.config.loss, labels=self.labels[index], own=own
         )
         torch.autograd.backward(terms["total"])

@@ -21,10 +21,11 @@ from mucon.machine import cpu_has_bfloat16
 from mucon.model import NetworkSize, build_model
 from mucon.schedule import TrainingConfig
 from mucon.step import FrameLabels, video_losses
-from mucon.training import EpochReport, epoch_order, train, warm_start
+from mucon.training import EpochReport, epoch_order, train
 from mucon.training_progress import videos_to_score
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
+from mucon.warm_start import warm_start
 from sweeps.service.experiment import Trial
 from tests.factories import VOCABULARY, make_video, small_config, small_videos
 from tests.test_training import CONFIG, StopAfter, digest, train_small
@@ -316,3 +317,29 @@ def test_a_labelled_video_without_lengths_is_refused_by_name(tmp_path: Path):
     silent = dataclasses.replace(small_videos(1)[0], lengths=None, labelled=True)
     with pytest.raises(InputError, match="a labelled video has lengths, 'v00' has none: annotate it or leave it weak"):
         train(CONFIG, [silent], VOCABULARY, folder=tmp_path, device="cpu")
+
+
+def test_compiled_losses_train_to_the_same_weights_up_to_rounding(tmp_path: Path):
+    config = CONFIG.with_values({"training.labelled": 0.5, "training.epochs": 2})
+    plain = reports_of(tmp_path / "plain", config)
+    compiled = reports_of(tmp_path / "compiled", config.override("training.compile", True))
+    for report, other in zip(plain, compiled, strict=True):
+        assert report.losses == pytest.approx(other.losses, rel=1e-4)
+        assert report.gradient_norms == pytest.approx(other.gradient_norms, rel=1e-3)
+    ours, theirs = (checkpoints.load(tmp_path / run / "checkpoint").model.state_dict() for run in ("plain", "compiled"))
+    for name, weight in ours.items():
+        torch.testing.assert_close(weight, theirs[name], rtol=1e-3, atol=1e-5)
+    graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    assert 1 <= graphs <= 4, "one graph serves recordings of all lengths, with labels and without"
+
+
+def test_compiling_without_a_compiler_says_so_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+):
+    torch._dynamo.reset()
+    request.addfinalizer(torch._dynamo.reset)
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(torch._inductor.config.cpp, "cxx", (None, str(tmp_path / "no-compiler")))
+    with pytest.raises(InputError, match=r"training.compile needs a compiler") as caught:
+        train_small(tmp_path / "run", CONFIG.override("training.compile", True))
+    assert len(caught.value.problems) == 1
