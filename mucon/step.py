@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -98,10 +98,10 @@ def compiled_video_losses() -> Callable[..., dict[str, Tensor]]:
         InputError: there is no compiler for the device.
     """
     warnings.filterwarnings("ignore", "Dynamo detected a call to a `functools.lru_cache`", UserWarning)
-    compiled = torch.compile(video_losses, dynamic=True)
+    compiled: Callable[..., dict[str, Tensor]] = torch.compile(video_losses, dynamic=True)
 
     @functools.wraps(video_losses)
-    def call(*args: object, **kwargs: object) -> dict[str, Tensor]:
+    def call(*args: Any, **kwargs: Any) -> dict[str, Tensor]:
         try:
             return compiled(*args, **kwargs)
         except BackendCompilerFailed as error:

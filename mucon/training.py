@@ -329,9 +329,7 @@ class _Run:
             outputs = self.model(features, transcript)
         else:
             outputs, own = self.model.free_running(features, len(transcript))
-        terms = self.losses(
-            outputs, transcript, self.config.mask, self.config.loss, labels=self.labels[index], own=own
-        )
+        terms = self.losses(outputs, transcript, self.config.mask, self.config.loss, labels=self.labels[index], own=own)
         torch.autograd.backward(terms["total"])
         in_group = step % self.config.training.accumulate + 1
         whole = in_group == self.config.training.accumulate or step + 1 == len(self.videos)
