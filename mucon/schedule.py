@@ -32,9 +32,9 @@ class TrainingConfig:
             linear layers; everything else).
         precision: of the backbone and the frame branch; `bfloat16` is used where the device has instructions for it,
             float32 otherwise. Weights, segment branch and losses are float32 in either case.
-        compile: the masks and losses go through torch.compile, which takes a minute at the start and a C++ compiler
-            (on a GPU, triton). It pays on a GPU, where they are two hundred small kernels. An interrupted run may then
-            end with other last bits than one in one piece.
+        compile: the masks and losses, 140 small operations a step, go through torch.compile, which takes a minute at
+            the start and a C++ compiler (on a GPU, triton). Meant for a GPU; on a processor they are 2 % of a step. An
+            interrupted run may then end with other last bits than one in one piece.
         threads: processor threads; training sets them itself, since other numbers give other bits.
         progress_videos: on so many training videos with known lengths, at most, the network is scored during training.
         progress_every: epochs between two such scores; the last epoch has them too.
