@@ -24,11 +24,13 @@ class Beside:
         label: what stands in it.
         kind: `baseline` that sees no feature, or `ceiling` that no prediction is above.
         values: for each column the mean over the splits; None where one of them has none.
+        task: of the rows that a baseline is to be compared with.
     """
 
     label: str
     kind: Literal["baseline", "ceiling"]
     values: tuple[float | None, ...]
+    task: str | None = None
 
 
 def rows_beside(experiment: Experiment, splits: Mapping[str, SplitData], pooling: int | None) -> Iterator[Beside]:
@@ -49,7 +51,7 @@ def _blind_of(task: str, experiment: Experiment, splits: Sequence[SplitData]) ->
     aligned = task == "alignment"
     scores = [split.blind_alignment if aligned else split.blind for split in splits]
     values = tuple(_mean([of_split.get(column.metric) for of_split in scores]) for column in experiment.columns)
-    return Beside(label=BLIND_ALIGNMENT if aligned else BLIND, kind="baseline", values=values)
+    return Beside(label=BLIND_ALIGNMENT if aligned else BLIND, kind="baseline", values=values, task=task)
 
 
 def _ceiling(experiment: Experiment, splits: Sequence[SplitData], pooling: int | None) -> Beside:

@@ -50,6 +50,17 @@ def _of_table(
         f"best{of_table}: {row.name}, {column.title} {summary.text(column.unit)}; "
         f"its best trial: split {cell.split}, seed {cell.seed}, {Summary(values[cell], None, 1).text(column.unit)}"
     )
+    level = [other.name for found, other in there if other is not row and not column.better(summary.mean, found.mean)]
+    if level:
+        yield f"  level:    {', '.join(map(repr, level)) if len(level) <= 3 else f'{len(level)} other rows'}"
+    yield from (
+        f"  beware:   no better than {other.name!r}, which sees no feature: {found.text(column.unit)}"
+        for other in table.rows
+        if other.kind == "baseline"
+        and other.task == cell.variant.task
+        and (found := other.summaries[0]) is not None
+        and not column.better(summary.mean, found.mean)
+    )
     run = plan.results / "trials" / cell.identity / "run"
     yield f"  where:    {run.parent}"
     yield from _commands(plan, cell, run, trials.get(cell.key))

@@ -110,7 +110,7 @@ def _run(
     plan.write()
     write_sweep(plan.results, how.info, TRACKING_EXPERIMENT, rows)
     console.print(
-        f"{len(plan.cells)} trials, {len(missing)} to run, on {where.device}, {where.each}",
+        f"{_counted(plan)}, {len(missing)} to run, on {where.device}, {where.each}",
         markup=False,
         highlight=False,
     )
@@ -143,6 +143,13 @@ def _run(
     if shipment.unreachable is None:
         console.print(f"tracked: {shipping.where}", markup=False, highlight=False, soft_wrap=True)
     return interrupted, bool(shipment.pending) or shipment.unreachable is not None
+
+
+def _counted(plan: Plan) -> str:
+    """How many trials, and in how many ways they are evaluated where that is more."""
+    trials = len({cell.identity for cell in plan.cells})
+    ways = len(plan.cells)
+    return f"{trials} trials" if ways == trials else f"{ways} evaluations of {trials} trials"
 
 
 def _check_answers(uri: str) -> None:

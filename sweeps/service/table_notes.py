@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from sweeps.service.beside import Beside
 from sweeps.service.comparisons import Bold, Comparison, SeedValues, common_seeds
 from sweeps.service.experiment import Cell
 from sweeps.service.known import Known
 from sweeps.service.ranking import ranking
 from sweeps.service.recordings import SplitData
 from sweeps.service.significance import FRIEDMAN, LEVEL, REPLICATES_NOTE, VIDEOS_NOTE, WILCOXON, Outcome
-from sweeps.service.table_shape import Column
+from sweeps.service.table_shape import Column, Variant
 
 _WHAT = {
     FRIEDMAN: f"{FRIEDMAN} (splits are blocks, seeds replicates)",
@@ -43,6 +44,36 @@ def data_notes(splits: Mapping[str, SplitData]) -> Iterator[str]:
             f"split {name}: {split.n_train} training and {split.n_test} test videos; commonest action "
             f"{split.commonest!r} has {100 * split.commonest_share:.1f} % of the test frames"
         )
+
+
+def blind_notes(
+    variants: Sequence[Variant],
+    columns: Sequence[Column],
+    means: Sequence[Sequence[float | None]],
+    beside: Sequence[Beside],
+) -> Iterator[str]:
+    """For each baseline that sees no feature, the rows of its task whose means are no better than its value.
+
+    Args:
+        variants: the rows.
+        columns: of the table.
+        means: of each row, by column.
+        beside: the rows beside them.
+    """
+    for baseline in beside:
+        found = []
+        for i, (column, blind) in enumerate(zip(columns, baseline.values, strict=True)):
+            there = {
+                variant.name: mean
+                for variant, of_row in zip(variants, means, strict=True)
+                if variant.task == baseline.task and (mean := of_row[i]) is not None
+            }
+            no_better = [name for name, mean in there.items() if blind is not None and not column.better(mean, blind)]
+            if no_better:
+                named = ", ".join(map(repr, no_better)) if len(no_better) <= 3 else f"{len(no_better)} rows"
+                found.append(f"{column.title}: {'every row' if len(no_better) == len(there) > 1 else named}")
+        if found:
+            yield f"no better than {baseline.label!r}, which sees no feature: {'; '.join(found)}"
 
 
 def missing_notes(cells: Sequence[Cell], known: Mapping[str, Known]) -> Iterator[str]:

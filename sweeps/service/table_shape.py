@@ -31,6 +31,10 @@ class Column:
         """Of scores; of times and of boundary errors the lower one is."""
         return self.unit in ("percent", "fraction")
 
+    def better(self, value: float, other: float) -> bool:
+        """Whether a value is better than another, by more than rounding."""
+        return (value - other if self.higher_is_better else other - value) > 1e-9
+
     def of(self, row: Variant) -> tuple[Prediction, str]:
         """Whose score stands in a row: prediction and metric."""
         return row.prediction or self.prediction, self.metric

@@ -23,6 +23,7 @@ from sweeps.service.recordings import SplitData
 from sweeps.service.significance import Outcome
 from sweeps.service.table_notes import (
     Compared,
+    blind_notes,
     data_notes,
     difference_notes,
     missing_notes,
@@ -92,6 +93,7 @@ class Row:
         summaries: for each column; None: no value.
         seeds: how many are whole, as text.
         kind: `row` of the experiment, `baseline` that sees no feature, `ceiling` that no prediction is above.
+        task: of the row, or of the rows that a baseline is to be compared with; None for the ceiling.
         prediction: the row's own, in the place of the columns'.
         default: whether the others are compared with it.
         bold: for each column, whether it is best or cannot be told from the best.
@@ -103,6 +105,7 @@ class Row:
     summaries: tuple[Summary | None, ...]
     seeds: str
     kind: Literal["row", "baseline", "ceiling"] = "row"
+    task: str | None = None
     prediction: str | None = None
     default: bool = False
     bold: tuple[bool, ...] = ()
@@ -180,6 +183,7 @@ def make_table(
             labels=variant.labels,
             summaries=tuple(_summary(column.values[i]) for column in columns),
             seeds=_count(of_rows[i], known),
+            task=variant.task,
             prediction=variant.prediction,
             default=i == default,
             bold=tuple(i in column.bold.rows for column in columns),
@@ -190,14 +194,17 @@ def make_table(
     ]
     differences = tuple(difference_notes(experiment.default_row, names, columns))
     missing = tuple(missing_notes(cells, known))
+    beside = list(rows_beside(experiment, splits, pooling))
+    means = [[None if summary is None else summary.mean for summary in row.summaries] for row in rows]
     return Table(
         name=experiment.name,
         title=experiment.title,
         label_titles=experiment.label_titles,
         columns=experiment.columns,
-        rows=(*rows, *(_row_beside(experiment, beside) for beside in rows_beside(experiment, splits, pooling))),
+        rows=(*rows, *(_row_beside(experiment, one) for one in beside)),
         notes=(
             *data_notes(splits),
+            *blind_notes(experiment.variants, experiment.columns, means, beside),
             *statistics_notes(experiment.default_row, columns),
             *ranking_notes(names, columns),
             *differences,
@@ -277,6 +284,7 @@ def _row_beside(experiment: Experiment, beside: Beside) -> Row:
         summaries=tuple(None if value is None else Summary(value, None, 1) for value in beside.values),
         seeds="",
         kind=beside.kind,
+        task=beside.task,
         bold=(False,) * len(beside.values),
         against_default=nothing,
         against_best=nothing,

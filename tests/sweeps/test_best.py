@@ -14,7 +14,7 @@ from sweeps.service.trial_folder import State, write_json
 BOX = Variant(labels=("box", ""))
 BEAM = Variant(labels=("bell", "beam"), settings={"mask.shape": "bell", "decoding.beam": 10}, prediction="segments")
 ALIGNED = Variant(labels=("bell", "aligned"), settings={"mask.shape": "bell"}, task="alignment")
-SPLIT = SplitData(fingerprint="f", blind={"mof": 0.99}, commonest="rest", commonest_share=0.4, n_train=3, n_test=2)
+SPLIT = SplitData(fingerprint="f", blind={"mof": 0.3}, commonest="rest", commonest_share=0.4, n_train=3, n_test=2)
 
 
 def cell(variant: Variant, seed: int, split: str = "1") -> Cell:
@@ -50,6 +50,16 @@ def test_the_row_with_the_best_mean_is_named_with_its_best_trial_and_commands(tm
     for line in (evaluate, predict):
         parsed = build_parser().parse_args(line.partition("mucon ")[2].replace("'/data/my store'", "/data").split())
         assert parsed.settings == ["decoding.beam=10"]
+
+
+def test_rows_that_are_level_with_the_best_and_a_baseline_that_it_does_not_beat_are_told(tmp_path: Path) -> None:
+    column = Column(title="MoF", metric="mof")
+    first, level, beware, *_ = said({cell(BOX, 1): 0.3, cell(BEAM, 1): 0.3}, column, tmp_path)
+    assert first.startswith("best: box, ")
+    assert level == "  level:    'bell, beam'"
+    assert beware == "  beware:   no better than 'transcript prior, equal lengths', which sees no feature: 30.0"
+    better = said({cell(BOX, 1): 0.31, cell(BEAM, 1): 0.3}, column, tmp_path)
+    assert [line.split()[0] for line in better] == ["best:", "where:", "evaluate:", "predict:", "export:"]
 
 
 def test_of_seconds_the_least_is_best_and_the_task_is_told(tmp_path: Path) -> None:

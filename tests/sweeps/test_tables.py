@@ -82,6 +82,15 @@ def test_markdown_has_the_fields_formats_and_the_notes() -> None:
     assert "178 training and 45 test videos; commonest action 'rest' has 43.5 % of the test frames" in text
 
 
+def test_rows_that_are_no_better_than_a_baseline_without_features_are_named() -> None:
+    found = [note for note in whole().notes if "sees no feature" in note]
+    assert found == [
+        f"no better than {BLIND!r}, which sees no feature: MoF: 'bell, no'; Mat Score: 'bell, no'; "
+        "MoF frames: every row"
+    ]
+    assert "sees no feature" not in " ".join(made({cell(BOX, 1): finished(1.2, 0.6)}).notes)
+
+
 def test_csv_has_every_digit() -> None:
     rows = list(csv.DictReader(io.StringIO(tables_text.comma_separated(whole()))))
     assert [row["Shape"] for row in rows] == ["box", "bell", BLIND]
