@@ -61,7 +61,7 @@ def blind_notes(
         beside: the rows beside them.
     """
     for baseline in beside:
-        found = []
+        found: dict[str, str] = {}
         for i, (column, blind) in enumerate(zip(columns, baseline.values, strict=True)):
             there = {
                 variant.name: mean
@@ -71,9 +71,12 @@ def blind_notes(
             no_better = [name for name, mean in there.items() if blind is not None and not column.better(mean, blind)]
             if no_better:
                 named = ", ".join(map(repr, no_better)) if len(no_better) <= 3 else f"{len(no_better)} rows"
-                found.append(f"{column.title}: {'every row' if len(no_better) == len(there) > 1 else named}")
+                found[column.title] = "every row" if len(no_better) == len(there) > 1 else named
         if found:
-            yield f"no better than {baseline.label!r}, which sees no feature: {'; '.join(found)}"
+            everywhere = len(found) == len(columns) > 1 and set(found.values()) == {"every row"}
+            told = "; ".join(f"{title}: {which}" for title, which in found.items())
+            which = "every row in every score" if everywhere else told
+            yield f"no better than {baseline.label!r}, which sees no feature: {which}"
 
 
 def missing_notes(cells: Sequence[Cell], known: Mapping[str, Known]) -> Iterator[str]:

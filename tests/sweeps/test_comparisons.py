@@ -205,3 +205,8 @@ def test_methods_that_do_not_differ_are_one_group_and_too_few_splits_are_said() 
     )
     assert ranking(np.zeros((2, 1, 2))).friedman.text().startswith("2 seeds on 1 split are too few")
     assert ranking([[[]], [[]]]).order == ()
+
+
+def test_a_row_that_is_level_with_the_best_is_bold_though_no_test_can_judge_it() -> None:
+    rows: list[SeedValues] = [{("1", 1): 0.2}, {("1", 1): 0.3}, {("1", 1): 0.3}, {}]
+    assert best_rows(rows).rows == (1, 2)
