@@ -21,7 +21,7 @@ _SPECIAL = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
+    '"': "''",
     "[": "{[}",
     "*": "{*}",
     "±": r"$\pm$",
@@ -36,10 +36,12 @@ def latex(table: Table) -> str:
     """The table as a `table` environment with the label `tab:NAME`; it needs the packages booktabs and graphicx.
 
     It is as wide as it is, and where that is wider than the text it is made smaller.
-    All notes stand before it as comments. Under it stand those about data and tests, and how many cells have no value.
+    The packages and all notes stand before it as comments. Under it stand those about data and tests, and how many
+    cells have no value.
     """
     alignment = "l" * len(table.label_titles) + "c" * (len(table.columns) + 1)
     lines = [
+        r"% needs \usepackage{booktabs,graphicx}",
         *(f"% {' '.join(note.split())}" for note in table.notes),
         r"\begin{table}[t]",
         r"\centering\small",

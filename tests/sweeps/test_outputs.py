@@ -198,7 +198,7 @@ def test_braces_and_environments_of_latex_are_balanced_and_rows_have_all_columns
 def test_latex_compiles_in_a_small_document(plan: Plan, tmp_path: Path) -> None:
     document = tmp_path / "paper.tex"
     document.write_text(
-        "\\documentclass{article}\n\\usepackage[T1]{fontenc}\n\\usepackage{booktabs,graphicx}\n\\begin{document}\n"
+        "\\documentclass{article}\n\\usepackage{booktabs,graphicx}\n\\begin{document}\n"
         + text(plan, "tex")
         + "Table~\\ref{tab:planted_names}.\n\\end{document}\n",
         encoding="utf-8",
