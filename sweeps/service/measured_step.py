@@ -100,7 +100,7 @@ def shortened(video: Video, at_most: int) -> Video:
 def measure_step(
     config: TrainConfig, video: Video, vocabulary: Vocabulary, *, device: str, seconds: float
 ) -> MeasuredStep:
-    """Trains a few steps of a configuration on copies of a recording, in a temporary folder.
+    """Trains a few steps of a configuration on copies of a recording, in a temporary folder and never compiled.
 
     Args:
         config: what would be trained.
@@ -118,6 +118,7 @@ def measure_step(
             "training.epochs": 1,
             "training.accumulate": 1,
             "training.warm_start": None,
+            "training.compile": False,
             "training.progress_videos": 0,
             "training.labelled": labelled,
         }
