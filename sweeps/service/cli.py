@@ -31,6 +31,7 @@ from sweeps.service.plan import Plan, make_plan, read_plan
 from sweeps.service.report import write_report
 from sweeps.service.reproduction import add_command as add_reproduce
 from sweeps.service.reproduction import reproduce
+from sweeps.service.selection import only_rows, renamed
 
 DEMO_STORE = Path("stores/demo")
 Sweep = Experiment | Collection
@@ -73,6 +74,8 @@ def experiments() -> dict[str, Sweep]:
 
 def _run_script(experiment: Sweep, words: Sequence[str], program: str | None = None) -> int:
     options = _parser(experiment, program).parse_args(words)
+    experiment = only_rows(experiment, options.rows) if options.rows else experiment
+    experiment = renamed(experiment, options.name) if options.name else experiment
     console = _console()
     results: Path = options.results
     _check_writable(results)
@@ -205,6 +208,8 @@ def _parser(experiment: Sweep, program: str | None) -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--store", type=Path, help="feature store with the recordings (default: the built-in demo)")
     add("--split", nargs="+", metavar="NAME", help="splits of the store, or all (default: 1)")
+    add("--rows", nargs="+", metavar="ROW", help="these rows alone, as 'box, no' (default: all)")
+    add("--name", help="of the folder that takes tables and figures, and of the run (default: this sweep's)")
     add("--seeds", type=_positive, metavar="N", help=f"seeds 1 to N (default: {experiment.seeds})")
     add("--epochs", type=_positive, metavar="E", help="epochs of each trial (default: the recipe's)")
     add("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of every trial; wins over the rows'")

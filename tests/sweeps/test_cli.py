@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from sweeps.ablation_masks import EXPERIMENT
+from sweeps.qualitative import EXPERIMENT as BARS
 from sweeps.service.cli import main
 from sweeps.service.preflight import Resources, resources
+from sweeps.service.selection import only_rows
 from tests.sweeps import small
 from tests.sweeps.conftest import Finished
 
@@ -100,6 +102,29 @@ def test_a_dry_run_names_every_cell_and_starts_nothing(
 
 
 @pytest.mark.service
+def test_some_rows_can_be_run_alone_under_a_name_of_their_own(
+    capsys: pytest.CaptureFixture[str], on_store: list[str], tmp_path: Path
+) -> None:
+    (line,) = refused(capsys, *on_store, "--rows", "box, no", "bel, no")
+    assert "--rows takes rows of ablation_masks, 'bel, no' is none (did you mean 'bell, no'" in line
+    (line,) = refused(capsys, *on_store, "--name", "../mine")
+    assert "a sweep's name is letters, digits" in line
+    words = [*on_store, "--seeds", "1", "--rows", "bell, no", "box, no", "--name", "two-shapes", "--dry-run"]
+    assert main(EXPERIMENT, words) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("two-shapes: Impact of mask generation")
+    assert [line.split(maxsplit=2)[2] for line in shown.splitlines() if "  missing   " in line] == [
+        "box, no, split 1, seed 1",
+        "bell, no, split 1, seed 1",
+    ]
+
+
+def test_of_a_collection_the_tables_that_have_the_rows_are_left() -> None:
+    found = only_rows(BARS, ["full", "weak"])
+    assert [[row.name for row in table.variants] for table in found.experiments] == [["weak", "full"], ["full"]]
+    assert [table.name for table in only_rows(BARS, ["frames"]).experiments] == ["qualitative_predictions"]
+
+
 def test_a_dry_run_says_what_is_known_already(capsys: pytest.CaptureFixture[str], finished_sweep: Finished) -> None:
     assert main(EXPERIMENT, [*finished_sweep.command[2:], "--seeds", "2", "--dry-run"]) == 0
     out = capsys.readouterr().out
