@@ -208,7 +208,7 @@ def _parser(experiment: Sweep, program: str | None) -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--store", type=Path, help="feature store with the recordings (default: the built-in demo)")
     add("--split", nargs="+", metavar="NAME", help="splits of the store, or all (default: 1)")
-    add("--rows", nargs="+", metavar="ROW", help="these rows alone, as 'box, no' (default: all)")
+    add("--rows", nargs="+", metavar="ROW", help="these rows alone, as 'box, no' (default: all), TABLE, TABLE: ROW")
     add("--name", help="of the folder that takes tables and figures, and of the run (default: this sweep's)")
     add("--seeds", type=_positive, metavar="N", help=f"seeds 1 to N (default: {experiment.seeds})")
     add("--epochs", type=_positive, metavar="E", help="epochs of each trial (default: the recipe's)")

@@ -9,7 +9,9 @@ from dataclasses import replace
 from mucon.errors import InputError
 from mucon.vocabulary import nearest
 from sweeps.service.experiment import Collection, Experiment
+from sweeps.service.table_shape import Variant
 
+_SHOWN = 12
 _NAME = re.compile(r"\w[\w.-]*")
 
 
@@ -18,29 +20,44 @@ def only_rows(sweep: Experiment | Collection, names: Sequence[str]) -> Experimen
 
     Args:
         sweep: one table, or several.
-        names: of rows as a table's notes write them, labels joined by a comma: `box, no`.
+        names: of rows as a table's notes write them, labels joined by a comma: `box, no`. Of several tables also
+            `TABLE`, all of its rows, and `TABLE: ROW`, where more than one has a row of that name.
 
     Raises:
         InputError: a name that no table has.
     """
-    rows = dict.fromkeys(row.name for table in sweep.experiments for row in table.variants)
-    unknown = [name for name in names if name not in rows]
+    among = {
+        name: None
+        for table in sweep.experiments
+        for row in table.variants
+        for name in (row.name, *(_of_table(table, row) if isinstance(sweep, Collection) else ()))
+    }
+    unknown = [name for name in names if name not in among]
     if unknown:
+        shown = [repr(name) for name in among][:_SHOWN] + ["…"] * (len(among) > _SHOWN)
         raise InputError(
-            f"--rows takes rows of {sweep.name}, {name!r} is none{nearest(name, list(rows))}: "
-            f"name some of {', '.join(map(repr, rows))}"
+            f"--rows takes rows of {sweep.name}, {name!r} is none{nearest(name, list(among))}: "
+            f"name some of {', '.join(shown)}"
             for name in unknown
         )
+    kept = {
+        table.name: tuple(row for row in table.variants if {row.name, *_of_table(table, row)} & {*names})
+        for table in sweep.experiments
+    }
     tables = tuple(
         replace(
             table,
-            variants=tuple(row for row in table.variants if row.name in names),
-            default_row=table.default_row if table.default_row in names else None,
+            variants=rows,
+            default_row=table.default_row if table.default_row in [row.name for row in rows] else None,
         )
         for table in sweep.experiments
-        if any(row.name in names for row in table.variants)
+        if (rows := kept[table.name])
     )
     return replace(sweep, experiments=tables) if isinstance(sweep, Collection) else tables[0]
+
+
+def _of_table(table: Experiment, row: Variant) -> tuple[str, str]:
+    return table.name, f"{table.name}: {row.name}"
 
 
 def renamed(sweep: Experiment | Collection, name: str) -> Experiment | Collection:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mucon.errors import InputError
 from sweeps.ablation_masks import EXPERIMENT
 from sweeps.qualitative import EXPERIMENT as BARS
 from sweeps.service.cli import main
@@ -123,6 +124,14 @@ def test_of_a_collection_the_tables_that_have_the_rows_are_left() -> None:
     found = only_rows(BARS, ["full", "weak"])
     assert [[row.name for row in table.variants] for table in found.experiments] == [["weak", "full"], ["full"]]
     assert [table.name for table in only_rows(BARS, ["frames"]).experiments] == ["qualitative_predictions"]
+    (table,) = only_rows(BARS, ["qualitative_predictions: full", "qualitative_predictions: frames"]).experiments
+    assert [row.name for row in table.variants] == ["frames", "full"]
+    (table,) = only_rows(BARS, ["qualitative_supervision"]).experiments
+    assert len(table.variants) == 3
+    with pytest.raises(InputError, match=r"'qualitative_predictions: ful' is none \(did you mean"):
+        only_rows(BARS, ["qualitative_predictions: ful"])
+    with pytest.raises(InputError, match=r"'ablation_masks' is none"):
+        only_rows(EXPERIMENT, ["ablation_masks"])
 
 
 def test_a_dry_run_says_what_is_known_already(capsys: pytest.CaptureFixture[str], finished_sweep: Finished) -> None:
