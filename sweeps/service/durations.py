@@ -28,3 +28,12 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(max(int(seconds), 0), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def significant(value: float, digits: int) -> str:
+    """So many significant digits; of a larger number all whole ones, never an exponent in their place.
+
+    >>> significant(1362.4, 3), significant(0.03521, 3), significant(7.04, 2)
+    ('1362', '0.0352', '7')
+    """
+    return f"{value:.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:.{digits}g}"

@@ -12,7 +12,7 @@ from mucon.feed import RESIDENT_BYTES
 from mucon.videos import Video, videos_of, vocabulary_of
 from storage import Store, open_store
 from sweeps.service import journal
-from sweeps.service.durations import duration
+from sweeps.service.durations import duration, significant
 from sweeps.service.experiment import Trial
 from sweeps.service.measured_step import MeasuredStep, measure_step, step_shape, typical
 from sweeps.service.placement import Placement
@@ -64,7 +64,7 @@ class Estimate:
             f"{_hours(hours * each.cpus)} CPU-hours, {_hours(hours * each.gpus)} GPU-hours; "
             f"up to {self.memory / 2**30:.1f} GiB of {'GPU memory' if each.gpus else 'memory'} for each"
         )
-        told = ", ".join(f"{1000 * step.seconds:.3g}" for step in self.steps)
+        told = ", ".join(significant(1000 * step.seconds, 3) for step in self.steps)
         more = f" of {self.n_shapes}" if len(self.steps) < self.n_shapes else ""
         kinds = f"each, for {len(self.steps)}{more} kinds of network" if self.n_shapes > 1 else "each"
         yield (

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from sweeps.service.durations import significant
 from sweeps.service.tables import Row, Summary, Table
 from sweeps.service.trial_facts import CURVES, TrialFacts
 from sweeps.service.trial_folder import State
@@ -163,7 +164,7 @@ def _hint(summary: Summary, p: float | None) -> str:
     """All digits, the interval, and what the test against the default row says."""
     parts = [f"mean {summary.mean:.6g}"]
     if summary.std is not None:
-        parts.append(f"standard deviation {summary.std:.3g} over {summary.n} seeds")
+        parts.append(f"standard deviation {significant(summary.std, 3)} over {summary.n} seeds")
     if summary.interval is not None:
         parts.append(f"95 % interval {summary.interval[0]:.4g} to {summary.interval[1]:.4g}")
     if p is not None:

@@ -16,6 +16,7 @@ from sweeps.service.comparisons import (
     compare_with_default,
     seed_means,
 )
+from sweeps.service.durations import significant
 from sweeps.service.experiment import Cell, Experiment
 from sweeps.service.intervals import t_interval
 from sweeps.service.known import TIMES, Known
@@ -68,9 +69,11 @@ class Summary:
 
         >>> Summary(0.4901, 0.0203, 5).parts("percent"), Summary(0.774, None, 1).parts("fraction")
         (('49.0', '2.0'), ('0.774', None))
+        >>> Summary(1362.4, 702.0, 3).parts("seconds"), Summary(0.0352, 0.0046, 3).parts("seconds")
+        (('1362', '702'), ('0.0352', '0.0046'))
         """
         if unit == "seconds":
-            return f"{self.mean:.3g}", None if self.std is None else f"{self.std:.2g}"
+            return significant(self.mean, 3), None if self.std is None else significant(self.std, 2)
         scale, digits = {"percent": (100, 1), "fraction": (1, 3), "frames": (1, 1)}[unit]
         return f"{scale * self.mean:.{digits}f}", None if self.std is None else f"{scale * self.std:.{digits}f}"
 
