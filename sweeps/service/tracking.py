@@ -386,11 +386,12 @@ def _known(run: Any) -> Run:
     )
 
 
-def _signature(folder: TrialFolder) -> tuple[int, bool, bool]:
-    """Changes whenever a trial's record does: the journal only grows, the result comes once, a lease ends."""
+def _signature(folder: TrialFolder) -> tuple[int, bool, bool, int]:
+    """Changes whenever a trial's record does: the journal and the evaluations only grow, a lease ends."""
     path = folder.journal_path
     trained = folder.trained()
-    return path.stat().st_size if path.exists() else 0, trained, not trained and lease.holder(folder.path) is not None
+    held = not trained and lease.holder(folder.path) is not None
+    return path.stat().st_size if path.exists() else 0, trained, held, len(folder.other_evaluations())
 
 
 def _one_line(error: Exception) -> str:

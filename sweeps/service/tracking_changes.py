@@ -12,6 +12,10 @@ POINTS_PER_CALL = 800
 OTHERS_PER_CALL = 100
 STEP_TAG = "shipped_step"
 """The newest epoch that a run has whole: sent with it, and written by the server behind the metrics."""
+EVALUATIONS_TAG = "shipped_evaluations"
+"""Identities of the later evaluations whose scores a run has."""
+EVALUATIONS_TOLD = 290
+"""So many fit into a tag; the scores of more are sent each time, which changes nothing."""
 WEIGHTS_TAG = "weights_sha256"
 PARENT_TAG = "mlflow.parentRunId"
 OWNER_TAG = "trained_by"
@@ -90,7 +94,10 @@ def changes(run: Run, record: TrialRecord, tags: Mapping[str, str]) -> Changes:
     points = [point for point in record.curves if point.step > shipped]
     if record.tags.get(WEIGHTS_TAG, "") != run.tags.get(WEIGHTS_TAG, ""):
         points += record.scores
-    wanted = {**record.tags, **tags, STEP_TAG: str(record.last_step)}
+    there = run.tags.get(EVALUATIONS_TAG, "").split()
+    points += [point for name, scores in record.evaluations.items() if name not in there for point in scores]
+    now = " ".join(list(record.evaluations)[:EVALUATIONS_TOLD])
+    wanted = {**record.tags, **tags, STEP_TAG: str(record.last_step), EVALUATIONS_TAG: now}
     return Changes(
         points=tuple(points),
         params={name: value for name, value in record.params.items() if name not in run.params},

@@ -17,6 +17,7 @@ from sweeps.service.trial_folder import State, TrialFolder
 MAX_TAG = 5000
 MAX_DIGEST = 36
 
+_SPENT = ("train_seconds", "evaluate_seconds")
 STATUS = {
     State.RUNNING: "RUNNING",
     State.LOST: "KILLED",
@@ -77,6 +78,7 @@ class TrialRecord:
         tags: environment, state, reason and the sha256 of the weights, as text.
         curves: values of each epoch in the order of steps.
         scores: final values, empty until the result is there.
+        evaluations: identity -> final values of each evaluation that was made of it later.
         last_step: the newest epoch, 0 before the first.
         started: milliseconds since 1970.
         ended: milliseconds since 1970 of the newest record, None while it runs.
@@ -92,6 +94,7 @@ class TrialRecord:
     tags: Mapping[str, str]
     curves: tuple[Point, ...]
     scores: tuple[Point, ...]
+    evaluations: Mapping[str, tuple[Point, ...]]
     last_step: int
     started: int
     ended: int | None
@@ -117,6 +120,8 @@ def read_record(folder: TrialFolder) -> TrialRecord | None:
     last_step = max((point.step for point in curves), default=0)
     times = [line["timestamp"] for line in lines if "timestamp" in line] or [milliseconds_of(trial["created"])]
     epochs = [line["timestamp"] for line in lines if line["kind"] == "epoch"]
+    at = epochs[-1] if epochs else times[0]
+    others = folder.other_results() if result else {}
     environment = next((line for line in reversed(lines) if line["kind"] == "environment"), {})
     return TrialRecord(
         identity=trial["identity"],
@@ -126,7 +131,8 @@ def read_record(folder: TrialFolder) -> TrialRecord | None:
         params=_params(trial),
         tags=_tags(state, reason, environment, result),
         curves=curves,
-        scores=tuple(_scores(result, epochs[-1] if epochs else times[0])) if result else (),
+        scores=tuple(_scores(result, at)) if result else (),
+        evaluations={name: tuple(_scores(other, at, f"{_way(other)}/")) for name, other in others.items()},
         last_step=last_step,
         started=times[0],
         ended=None if state is State.RUNNING else times[-1],
@@ -168,21 +174,45 @@ def _curves(lines: Iterable[journal.Record]) -> Iterable[Point]:
             yield Point("not_finite", float(len(metrics) - len(finite)), time, step)
 
 
-def _scores(result: Mapping[str, Any], time: int) -> Iterable[Point]:
+def _scores(result: Mapping[str, Any], time: int, before: str = "") -> Iterable[Point]:
     """`full.mof` and so on at the last epoch's time, with the number of videos for which a score is undefined.
 
     At step 0, where MLflow keeps what is no curve: its pages draw bars of such metrics and lines of others.
+
+    Args:
+        result: of an evaluation.
+        time: milliseconds since 1970.
+        before: what stands before each name; the server's pages make a group of what ends with a slash.
     """
     values: dict[str, float | None] = {}
     for prediction, scores in result["scores"].items():
         values.update({f"{prediction}.{metric}": value for metric, value in scores.items()})
+    values.update({f"{prediction}.inference_seconds": value for prediction, value in result.get("seconds", {}).items()})
     for prediction, counts in result.get("undefined", {}).items():
         values.update({f"{prediction}.{metric}.undefined": count for metric, count in counts.items() if count})
-    values.update({name: result.get(name) for name in ("train_seconds", "evaluate_seconds")})
+    values.update({name: result.get(name) for name in (("evaluate_seconds",) if before else _SPENT)})
+    values = {f"{before}{name}": value for name, value in values.items()}
     names = safe_names(values)
     for name, value in values.items():
         if value is not None and math.isfinite(value):
             yield Point(names[name], float(value), time, 0)
+
+
+def _way(result: Mapping[str, Any]) -> str:
+    """How an evaluation differs from the default one.
+
+    >>> _way({"evaluation": "ab", "task": "segmentation", "choices": {"decoding.beam": 10}})
+    'beam 10'
+    >>> _way({"evaluation": "ab", "task": "alignment", "choices": {"decoding.max_length": 90}})
+    'alignment and max_length 90'
+    >>> _way({"evaluation": "ab", "task": "segmentation", "choices": {}}), _way({"evaluation": "ab"})
+    ('default', 'evaluation ab')
+    """
+    if "choices" not in result:  # of before it was written down
+        return f"evaluation {result['evaluation']}"
+    words = ["alignment"] if result["task"] == "alignment" else []
+    words += [f"{path.removeprefix('decoding.')} {param_text(value)}" for path, value in result["choices"].items()]
+    return " and ".join(words) or "default"
 
 
 def _params(trial: Mapping[str, Any]) -> dict[str, str]:

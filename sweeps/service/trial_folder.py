@@ -112,6 +112,20 @@ class TrialFolder:
                     return result
         return None
 
+    def other_evaluations(self) -> list[str]:
+        """Identities of the evaluations that were made beside the first one."""
+        return sorted(path.parent.name for path in self.path.glob("evaluations/*/result.json"))
+
+    def other_results(self) -> dict[str, dict[str, Any]]:
+        """Their results, by identity.
+
+        Raises:
+            InputError: one of another format version, or a damaged one.
+        """
+        return {
+            name: _read_versioned(self.path / "evaluations" / name / "result.json") for name in self.other_evaluations()
+        }
+
     def trained(self) -> bool:
         """Whether training has finished, under whatever evaluation."""
         return (self.path / "result.json").exists()

@@ -11,11 +11,47 @@ import pytest
 from sweeps.service.experiment import Cell, Experiment
 from sweeps.service.plan import Part, Plan
 from sweeps.service.table_shape import Column, Variant
+from sweeps.service.trial_folder import TrialFolder
 from tests.planted_sweeps import EVALUATION, split_data
 from tests.tracked import MASKS, artifacts_of, parent_of, runs, tracker
 from tests.trial_folders import write_ablation
 
 pytestmark = pytest.mark.service
+
+
+BEAM = "b" * 16
+ALIGNED = "a" * 16
+
+
+def evaluate_later(folder: Path, evaluation: str, task: str, choices: dict[str, int], mof: float) -> None:
+    TrialFolder(folder).write_result(
+        evaluation,
+        {
+            "task": task,
+            "choices": choices,
+            "scores": {"full": {"mof": mof, "edit": None}},
+            "seconds": {"full": mof / 10},
+            "train_seconds": 12.5,
+            "evaluate_seconds": 2.0,
+        },
+    )
+
+
+def test_scores_of_later_evaluations_stand_beside_the_first_ones(tmp_path: Path, mlflow_uri: str) -> None:
+    folders, rows = write_ablation(tmp_path / "results")
+    evaluate_later(folders[0], BEAM, "segmentation", {"decoding.beam": 10}, 0.8)
+    with tracker(mlflow_uri, rows) as shipping:
+        shipping.ship(folders)
+        evaluate_later(folders[0], ALIGNED, "alignment", {}, 0.9)
+        shipping.ship(folders)
+    shown = {run.data.tags["trial"]: run for run in runs(mlflow_uri)}
+    first = shown[folders[0].name]
+    names = ("full.mof", "beam 10/full.mof", "beam 10/full.inference_seconds", "alignment/full.mof")
+    assert [first.data.metrics[name] for name in names] == [pytest.approx(0.71), 0.8, pytest.approx(0.08), 0.9]
+    assert "beam 10/full.edit" not in first.data.metrics
+    assert "beam 10/train_seconds" not in first.data.metrics
+    assert first.data.tags["shipped_evaluations"] == f"{ALIGNED} {BEAM}"
+    assert "shipped_evaluations" not in shown[folders[1].name].data.tags
 
 
 def test_scores_on_the_server_are_those_of_parquet_and_their_means_those_of_the_table(
