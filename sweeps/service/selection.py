@@ -12,7 +12,7 @@ from sweeps.service.experiment import Collection, Experiment
 from sweeps.service.table_shape import Variant
 
 _SHOWN = 12
-_NAME = re.compile(r"\w[\w.-]*")
+_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
 
 
 def only_rows(sweep: Experiment | Collection, names: Sequence[str]) -> Experiment | Collection:
