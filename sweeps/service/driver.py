@@ -13,8 +13,8 @@ from sweeps.service import lease, preflight
 from sweeps.service.best import best_lines
 from sweeps.service.experiment import SweepInfo, Trial
 from sweeps.service.known import Known
-from sweeps.service.placement import place_trials
-from sweeps.service.plan import Plan
+from sweeps.service.placement import Placement, place_trials
+from sweeps.service.plan import Plan, read_plan
 from sweeps.service.progress import Progress
 from sweeps.service.report import check_figures, write_report
 from sweeps.service.shipping import Shipping
@@ -22,6 +22,7 @@ from sweeps.service.tables import Table
 from sweeps.service.tables_text import for_terminal
 from sweeps.service.tracking import Tracker
 from sweeps.service.tracking_server import check_connection
+from sweeps.service.tracking_sweeps import FILE as SWEEP_FILE
 from sweeps.service.tracking_sweeps import write_sweep
 from sweeps.service.trial_facts import write_links
 from sweeps.service.trial_folder import TO_RUN, State
@@ -52,7 +53,8 @@ class Running:
 def run_plan(plan: Plan, trials: Mapping[str, Trial], how: Running, console: Console) -> int:
     """Runs what is missing of a plan, and shows and writes its tables, figures and page.
 
-    Where nothing is missing, neither Ray nor MLflow is imported.
+    Where nothing is missing, Ray is not imported; where the tracking server was told of the same cells before, MLflow
+    is not either.
 
     Returns:
         The exit status: 0, 3 when cells have no value, 130 when it was interrupted.
@@ -65,7 +67,7 @@ def run_plan(plan: Plan, trials: Mapping[str, Trial], how: Running, console: Con
     missing = [trials[key] for key, cell in known.items() if cell.state in TO_RUN]
     interrupted, unsent = False, False
     check_figures(plan)
-    if missing:
+    if missing or not _is_tracked(plan):
         place = plan.results / "running" / plan.name
         held = lease.acquire(place)
         if held is None:
@@ -89,6 +91,14 @@ def run_plan(plan: Plan, trials: Mapping[str, Trial], how: Running, console: Con
         return EXIT_INTERRUPTED
     whole = all(cell.state is State.FINISHED for cell in known.values())
     return EXIT_OK if whole and not unsent else EXIT_PARTIAL
+
+
+def _is_tracked(plan: Plan) -> bool:
+    """Whether a sweep of this name and of these cells was run in the results folder before."""
+    if not (plan.folder / SWEEP_FILE).exists():
+        return False
+    before = read_plan(plan.results, plan.name)
+    return [str(cell) + cell.key for cell in before.cells] == [str(cell) + cell.key for cell in plan.cells]
 
 
 def show(table: Table, console: Console) -> None:
@@ -117,20 +127,7 @@ def _run(
     console.print(f"results {plan.results}, tracking {tracker.uri}", markup=False, highlight=False, soft_wrap=True)
     shipping = Shipping(tracker, [plan.results / "trials" / identity for identity in rows])
     try:
-        preflight.set_ray_environment()
-        from sweeps.service.engine import run_trials  # imports ray, which reads its environment then
-
-        names = {cell.key: str(cell) for cell in plan.cells if cell.key in {trial.key for trial in missing}}
-        with Progress(console, names) as progress:
-            interrupted = run_trials(
-                missing,
-                results=plan.results,
-                scratch=place,
-                device=where.device,
-                each=where.each,
-                listener=progress,
-                command=how.info.command,
-            )
+        interrupted = bool(missing) and _train(plan, missing, how, where, place, console)
         known = plan.known(before)
         made = plan.tables(known)
         write_links(plan.folder, shipping.links())
@@ -143,6 +140,24 @@ def _run(
     if shipment.unreachable is None:
         console.print(f"tracked: {shipping.where}", markup=False, highlight=False, soft_wrap=True)
     return interrupted, bool(shipment.pending) or shipment.unreachable is not None
+
+
+def _train(plan: Plan, missing: Sequence[Trial], how: Running, where: Placement, place: Path, console: Console) -> bool:
+    """Runs trials on Ray; tells whether they were interrupted."""
+    preflight.set_ray_environment()
+    from sweeps.service.engine import run_trials  # imports ray, which reads its environment then
+
+    names = {cell.key: str(cell) for cell in plan.cells if cell.key in {trial.key for trial in missing}}
+    with Progress(console, names) as progress:
+        return run_trials(
+            missing,
+            results=plan.results,
+            scratch=place,
+            device=where.device,
+            each=where.each,
+            listener=progress,
+            command=how.info.command,
+        )
 
 
 def _counted(plan: Plan) -> str:

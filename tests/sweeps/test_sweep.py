@@ -61,6 +61,27 @@ def test_the_same_command_again_prints_the_table_and_imports_neither_ray_nor_mlf
     assert not {"ray", "mlflow", "optuna"} & imported
 
 
+def test_known_rows_under_another_name_reach_the_tracking_store_without_ray(
+    finished_sweep: Finished, tiny_store: Path, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(finished_sweep.results, results)
+    line = small.command(small.MASKS, tiny_store, results)
+    ran = small.run([*line, "--name", "two", "--rows", "bell, no", "box, no"], PYTHONPROFILEIMPORTTIME="1")
+    assert ran.returncode == 0
+    assert "2 trials, 0 to run" in ran.stdout
+    assert [row.split("│")[1].strip() for row in table_of(ran.stdout)[:2]] == ["box", "bell"]
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in ran.stderr.splitlines()}
+    assert "mlflow" in imported
+    assert "ray" not in imported
+    with sqlite3.connect(tiny_store.parent / "mlflow.db") as database:
+        query = "select tags.value, status from runs join tags using (run_uuid) where key = ?"
+        assert list(database.execute(query, ("sweep",))).count(("two", "FINISHED")) == 1
+        assert sorted(value for value, _ in database.execute(query, ("sweep.two",))) == ["bell, no", "box, no"]
+    again = small.run([*line, "--name", "two", "--rows", "bell, no", "box, no"])
+    assert "to run" not in again.stdout
+
+
 def test_a_report_makes_the_table_again_without_store_or_training(finished_sweep: Finished, tmp_path: Path) -> None:
     results = tmp_path / "moved"
     shutil.copytree(finished_sweep.results, results)
