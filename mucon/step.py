@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._dynamo.exc import BackendCompilerFailed
 
 from mucon import losses, masks
 from mucon.errors import InputError
@@ -97,6 +96,8 @@ def compiled_video_losses() -> Callable[..., dict[str, Tensor]]:
     Raises (when called):
         InputError: there is no compiler for the device.
     """
+    from torch._dynamo.exc import BackendCompilerFailed  # takes longer to import than all of mucon
+
     warnings.filterwarnings("ignore", "Dynamo detected a call to a `functools.lru_cache`", UserWarning)
     compiled: Callable[..., dict[str, Tensor]] = torch.compile(video_losses, dynamic=True)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -331,6 +333,11 @@ def test_compiled_losses_train_to_the_same_weights_up_to_rounding(tmp_path: Path
         torch.testing.assert_close(weight, theirs[name], rtol=1e-3, atol=1e-5)
     graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
     assert 1 <= graphs <= 2, "one graph serves recordings of all lengths"
+
+
+def test_training_without_the_compiler_does_not_wait_for_its_import():
+    code = "import sys, mucon.cli, mucon.training; sys.exit('torch._dynamo' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_compiling_without_a_compiler_says_so_in_one_line(

@@ -97,7 +97,10 @@ def _is_tracked(plan: Plan) -> bool:
     """Whether a sweep of this name and of these cells was run in the results folder before."""
     if not (plan.folder / SWEEP_FILE).exists():
         return False
-    before = read_plan(plan.results, plan.name)
+    try:
+        before = read_plan(plan.results, plan.name)
+    except InputError:  # of another format version: it is written anew
+        return False
     return [str(cell) + cell.key for cell in before.cells] == [str(cell) + cell.key for cell in plan.cells]
 
 

@@ -160,6 +160,11 @@ class Trial:
         """Of the training and the evaluation together: what a cell of a table is."""
         return f"{self.identity}-{self.evaluation}"
 
+    @property
+    def decoding_choices(self) -> dict[str, Any]:
+        """What of the decoding is not the default, by path."""
+        return _decoding_choices(self.differences)
+
     @classmethod
     def of(
         cls, config: TrainConfig, *, split: str, data_fingerprint: str, store: str, task: str = "segmentation"
@@ -175,9 +180,7 @@ class Trial:
                 fingerprint=data_fingerprint,
                 numerics=mucon.NUMERICS,
             ),
-            evaluation=evaluation_identity(
-                {k: v for k, v in differences.items() if k.startswith("decoding.")}, task=task
-            ),
+            evaluation=evaluation_identity(_decoding_choices(differences), task=task),
             config=config,
             differences=differences,
             split=split,
@@ -253,6 +256,10 @@ class SweepInfo:
     title: str
     command: str
     config: Mapping[str, Any]
+
+
+def _decoding_choices(differences: Mapping[str, Any]) -> dict[str, Any]:
+    return {path: value for path, value in differences.items() if path.startswith("decoding.")}
 
 
 def _identifying(config: TrainConfig) -> dict[str, Any]:

@@ -183,7 +183,7 @@ def _evaluate(trial: Trial, folder: TrialFolder, device: str, held: Lease) -> No
         trial.evaluation,
         {
             **evaluation.to_dict(),
-            "choices": {path: value for path, value in trial.differences.items() if path.startswith("decoding.")},
+            "choices": trial.decoding_choices,
             "weights_sha256": checkpoint.weights_sha256(trained.model),
             "train_seconds": trained.progress.seconds,
             "evaluate_seconds": seconds,

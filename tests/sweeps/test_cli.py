@@ -102,7 +102,6 @@ def test_a_dry_run_names_every_cell_and_starts_nothing(
     assert not list((tmp_path / "results").iterdir())
 
 
-@pytest.mark.service
 def test_some_rows_can_be_run_alone_under_a_name_of_their_own(
     capsys: pytest.CaptureFixture[str], on_store: list[str], tmp_path: Path
 ) -> None:
@@ -134,6 +133,7 @@ def test_of_a_collection_the_tables_that_have_the_rows_are_left() -> None:
         only_rows(EXPERIMENT, ["ablation_masks"])
 
 
+@pytest.mark.service
 def test_a_dry_run_says_what_is_known_already(capsys: pytest.CaptureFixture[str], finished_sweep: Finished) -> None:
     assert main(EXPERIMENT, [*finished_sweep.command[2:], "--seeds", "2", "--dry-run"]) == 0
     out = capsys.readouterr().out
