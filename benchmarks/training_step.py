@@ -25,8 +25,8 @@ from mucon.config import TrainConfig
 from mucon.device import usable_precision
 from mucon.machine import cpu_name
 from mucon.model import NetworkSize, build_model
-from mucon.optimiser import Optimiser
-from mucon.step import video_losses
+from mucon.training.optimiser import Optimiser
+from mucon.training.step import video_losses
 from mucon.videos import videos_of
 from storage import StoreWriter, open_store
 

@@ -80,8 +80,8 @@ def warnings_as_lines() -> Iterator[None]:
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
+    from mucon.commands.store import add_store_commands
     from mucon.recipes import RECIPES
-    from mucon.store_commands import add_store_commands
 
     parser = argparse.ArgumentParser(
         prog="mucon", description="Action segmentation learnt from transcripts (MuCon): train, evaluate, predict."
@@ -203,8 +203,8 @@ def decoding_of(config: TrainConfig, settings: Sequence[str]) -> DecodingConfig:
 
 def _train(args: argparse.Namespace) -> int:
     """Trains on a split's training part. Ctrl-C writes a checkpoint; the same command goes on from it."""
+    from mucon.commands.printing import EpochPrinter
     from mucon.recipes import RECIPES
-    from mucon.reporting import EpochPrinter
     from mucon.training import train
     from mucon.videos import videos_of, vocabulary_of
     from storage import open_store
@@ -257,9 +257,9 @@ class StopOnSignal:
 def _evaluate(args: argparse.Namespace) -> int:
     """Scores the predictions frames (MuCon-Y), segments (MuCon-S) and full (MuCon-full) on a split's test part."""
     from mucon import checkpoint
+    from mucon.commands.printing import print_details, print_scores
     from mucon.evaluation import evaluate
     from mucon.plots import draw_evaluation
-    from mucon.reporting import print_details, print_scores
     from mucon.videos import check_same_data, videos_of, vocabulary_of
     from storage import open_store
 
@@ -300,7 +300,8 @@ def _predict(args: argparse.Namespace) -> int:
     """
     from mucon import checkpoint
     from mucon.device import choose_device
-    from mucon.inference import align_transcript, predict, transcript_problems
+    from mucon.inference import align_transcript, predict
+    from mucon.inference.predictions import transcript_problems
     from mucon.npy import read_features
     from mucon.videos import Video
 

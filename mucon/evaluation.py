@@ -15,13 +15,14 @@ from mucon.decoding.batches import Job, decode_many
 from mucon.decoding.config import DecodingConfig
 from mucon.device import choose_device
 from mucon.errors import InputError
-from mucon.inference import PREDICTIONS, TASKS, Prediction, align_transcript, begin, transcript_problems
+from mucon.inference import PREDICTIONS, TASKS, Prediction, align_transcript
+from mucon.inference.predictions import begin, transcript_problems
+from mucon.inference.training_facts import training_facts
 from mucon.metrics.alignment import alignment_scores
 from mucon.metrics.boundaries import boundary_scores
 from mucon.metrics.confusion import confusion_matrix, frames_per_action, precision_per_action, recall_per_action
 from mucon.metrics.scores import Scores, score
 from mucon.segments import Segmentation
-from mucon.training_facts import training_facts
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary, nearest
 

@@ -11,7 +11,7 @@ from mucon.losses import LossConfig
 from mucon.masks import MaskConfig
 from mucon.model.backbone import BackboneConfig
 from mucon.model.segment_branch import SegmentBranchConfig
-from mucon.schedule import TrainingConfig
+from mucon.training_config import TrainingConfig
 
 
 def breakfast() -> TrainConfig:

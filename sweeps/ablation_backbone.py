@@ -1,8 +1,6 @@
 """Table 1a of the paper: what the temporal backbone does for the transcript."""
 
-from sweeps.service.cli import main
-from sweeps.service.experiment import Experiment
-from sweeps.service.table_shape import Column, Variant
+from sweeps.api import Column, Experiment, Variant, main
 
 EXPERIMENT = Experiment(
     name="ablation_backbone",

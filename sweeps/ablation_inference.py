@@ -1,8 +1,6 @@
 """Table 1d of the paper: the three predictions. Trains nothing where the trials are known."""
 
-from sweeps.service.cli import main
-from sweeps.service.experiment import Experiment
-from sweeps.service.table_shape import F1, INFERENCE_SECONDS, MATCHING_SCORE, MOF, Variant
+from sweeps.api import F1, INFERENCE_SECONDS, MATCHING_SCORE, MOF, Experiment, Variant, main
 
 EXPERIMENT = Experiment(
     name="ablation_inference",

@@ -1,8 +1,6 @@
 """Table 1b of the paper: shape of the masks of the mutual consistency loss, with and without overlap."""
 
-from sweeps.service.cli import main
-from sweeps.service.experiment import Experiment
-from sweeps.service.table_shape import Variant
+from sweeps.api import Experiment, Variant, main
 
 EXPERIMENT = Experiment(
     name="ablation_masks",

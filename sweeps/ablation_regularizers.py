@@ -1,8 +1,6 @@
 """Table 1c of the paper: the length regulariser and the smoothing loss."""
 
-from sweeps.service.cli import main
-from sweeps.service.experiment import Experiment
-from sweeps.service.table_shape import Variant
+from sweeps.api import Experiment, Variant, main
 
 EXPERIMENT = Experiment(
     name="ablation_regularizers",

@@ -1,8 +1,6 @@
 """Table 1e of the paper: how long the segment branch is given the true symbols."""
 
-from sweeps.service.cli import main
-from sweeps.service.experiment import Experiment
-from sweeps.service.table_shape import Variant
+from sweeps.api import Experiment, Variant, main
 
 EXPERIMENT = Experiment(
     name="ablation_teacher_forcing",

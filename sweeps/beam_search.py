@@ -1,9 +1,6 @@
 """Accuracy against inference time where several transcripts of the segment branch are aligned."""
 
-from sweeps.service.cli import main
-from sweeps.service.experiment import Experiment
-from sweeps.service.figure_spec import Figure
-from sweeps.service.table_shape import F1, INFERENCE_SECONDS, MATCHING_SCORE, MOF, Variant
+from sweeps.api import F1, INFERENCE_SECONDS, MATCHING_SCORE, MOF, Experiment, Figure, Variant, main
 
 EXPERIMENT = Experiment(
     name="beam_search",

@@ -1,8 +1,6 @@
 """Segmentation and alignment for every method that the project has."""
 
-from sweeps.service.cli import main
-from sweeps.service.experiment import Collection, Experiment
-from sweeps.service.table_shape import EDIT, F1, MOF, MOF_WITHOUT_BACKGROUND, Column, Variant
+from sweeps.api import EDIT, F1, MOF, MOF_WITHOUT_BACKGROUND, Collection, Column, Experiment, Variant, main
 
 SEGMENTATION = Experiment(
     name="comparison_segmentation",

@@ -1,9 +1,7 @@
 """Table "full supervision" of the paper: what the mutual consistency loss adds where all frame labels are shown."""
 
 from mucon import recipes
-from sweeps.service.cli import main
-from sweeps.service.experiment import Experiment
-from sweeps.service.table_shape import FULL_SUPERVISION_COLUMNS, Variant
+from sweeps.api import FULL_SUPERVISION_COLUMNS, Experiment, Variant, main
 
 EXPERIMENT = Experiment(
     name="full_supervision",

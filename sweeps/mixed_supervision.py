@@ -1,10 +1,7 @@
 """Table "mixed" of the paper: the share of the training videos whose frame labels are shown."""
 
 from mucon import recipes
-from sweeps.service.cli import main
-from sweeps.service.experiment import Experiment
-from sweeps.service.figure_spec import Figure
-from sweeps.service.table_shape import Variant
+from sweeps.api import Experiment, Figure, Variant, main
 
 EXPERIMENT = Experiment(
     name="mixed_supervision",

@@ -1,10 +1,7 @@
 """The paper's colour bars: the truth and several runs of a recording under each other."""
 
 from mucon import recipes
-from sweeps.service.cli import main
-from sweeps.service.experiment import Collection, Experiment
-from sweeps.service.figure_spec import Figure
-from sweeps.service.table_shape import Variant
+from sweeps.api import Collection, Experiment, Figure, Variant, main
 
 SUPERVISION = Experiment(
     name="qualitative_supervision",

@@ -1,8 +1,6 @@
 """Beside Table 1c of the paper: a grid over the weights alpha of the length and beta of the smoothing loss."""
 
-from sweeps.service.cli import main
-from sweeps.service.experiment import Experiment
-from sweeps.service.table_shape import Variant
+from sweeps.api import Experiment, Variant, main
 
 WEIGHTS = (0.0, 0.01, 0.1, 1.0)
 

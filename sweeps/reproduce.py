@@ -14,8 +14,7 @@ from sweeps import (
     seeds_and_splits,
     speed_accuracy,
 )
-from sweeps.service.cli import main
-from sweeps.service.experiment import Collection
+from sweeps.api import Collection, main
 
 EXPERIMENT = Collection(
     name="reproduce",

@@ -1,8 +1,6 @@
 """Five seeds on every split: accuracy, transcript, training and inference time."""
 
-from sweeps.service.cli import main
-from sweeps.service.experiment import Experiment
-from sweeps.service.table_shape import INFERENCE_SECONDS, MATCHING_SCORE, MOF, TRAINING_SECONDS, Variant
+from sweeps.api import INFERENCE_SECONDS, MATCHING_SCORE, MOF, TRAINING_SECONDS, Experiment, Variant, main
 
 EXPERIMENT = Experiment(
     name="seeds_and_splits",

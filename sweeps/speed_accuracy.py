@@ -1,9 +1,6 @@
 """The paper's figure of inference time against accuracy, for every way to predict that the project has."""
 
-from sweeps.service.cli import main
-from sweeps.service.experiment import Experiment
-from sweeps.service.figure_spec import Figure
-from sweeps.service.table_shape import INFERENCE_SECONDS, MATCHING_SCORE, MOF, TRAINING_SECONDS, Variant
+from sweeps.api import INFERENCE_SECONDS, MATCHING_SCORE, MOF, TRAINING_SECONDS, Experiment, Figure, Variant, main
 
 EXPERIMENT = Experiment(
     name="speed_accuracy",

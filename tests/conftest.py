@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.services import MLflowServer, PostgreSQL
+from tests.helpers.services import MLflowServer, PostgreSQL
 
 # Several processes compute at a time in these tests; more threads than cores would only wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -52,7 +52,7 @@ def mlflow_server(postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture(scope="session")
 def empty_mlflow_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An SQLite database with MLflow's tables: they take seconds to make, so tests copy it."""
-    from sweeps.service.tracking_server import set_environment
+    from sweeps.service.track.server import set_environment
 
     set_environment()
     from mlflow import MlflowClient

@@ -11,8 +11,8 @@ from mucon.evaluation import evaluate
 from mucon.metrics.scores import score
 from mucon.recipes import demo
 from mucon.segments import Segmentation
-from mucon.synthetic import SyntheticData, synthesize
-from mucon.synthetic_config import SyntheticConfig
+from mucon.synthetic.grammar import SyntheticData, synthesize
+from mucon.synthetic.grammar_config import SyntheticConfig
 from mucon.training import train
 
 

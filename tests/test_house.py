@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from mucon import checkpoint as checkpoints
-from tests.factories import small_videos
-from tests.test_inference import checkpoint
+from tests.helpers.factories import small_videos
+from tests.mucon.inference.test_predictions import checkpoint
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("mucon", "storage", "sweeps")
@@ -38,7 +38,7 @@ def test_no_script_is_named_like_a_module_that_python_can_import():
     """`python sweeps/x.py` puts `sweeps/` first on the path: a `statistics.py` there would break mlflow and torch."""
     ours = set(PACKAGES)
     known = set(sys.stdlib_module_names) | set(importlib.metadata.packages_distributions()) - ours
-    folders = [ROOT / name for name in ("sweeps", "benchmarks", "scripts") if (ROOT / name).is_dir()]
+    folders = [ROOT / name for name in ("sweeps", "benchmarks") if (ROOT / name).is_dir()]
     assert ROOT / "sweeps" in folders
     taken = {
         str(path.relative_to(ROOT))

@@ -20,18 +20,18 @@ from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, In
 from mucon.recipes import RECIPES
 from mucon.vocabulary import nearest
 from storage import StoreError
-from sweeps.service.best import best_lines
 from sweeps.service.driver import Running, run_plan, show
-from sweeps.service.dry_run import dry_run
-from sweeps.service.experiment import Collection, Experiment, SweepInfo
-from sweeps.service.own import FORMAT
-from sweeps.service.own_files import is_file_name, read_experiment
-from sweeps.service.placement import place_trials
-from sweeps.service.plan import Plan, make_plan, read_plan
-from sweeps.service.report import write_report
-from sweeps.service.reproduction import add_command as add_reproduce
-from sweeps.service.reproduction import reproduce
-from sweeps.service.selection import only_rows, renamed
+from sweeps.service.plan.plan import Plan, make_plan, read_plan
+from sweeps.service.report.report import write_report
+from sweeps.service.run.dry_run import dry_run
+from sweeps.service.run.placement import place_trials
+from sweeps.service.run.reproduction import add_command as add_reproduce
+from sweeps.service.run.reproduction import reproduce
+from sweeps.service.spec.experiment import Collection, Experiment, SweepInfo
+from sweeps.service.spec.files.content import FORMAT
+from sweeps.service.spec.files.reading import is_file_name, read_experiment
+from sweeps.service.spec.rows import only_rows, renamed
+from sweeps.service.tables.best import best_lines
 
 DEMO_STORE = Path("stores/demo")
 Sweep = Experiment | Collection
@@ -166,7 +166,7 @@ def _commands() -> argparse.ArgumentParser:
 
 
 def _sync(results: Path, tracking_uri: str | None, console: Console) -> int:
-    from sweeps.service.tracking_sync import sync
+    from sweeps.service.track.sync import sync
 
     uri = _tracking_uri(tracking_uri, results.absolute())
     unsent = False
@@ -262,7 +262,7 @@ def _check_writable(results: Path) -> None:
 
 def _demo_store(console: Console) -> Path:
     if not (DEMO_STORE / "manifest.json").exists():
-        from mucon.store_commands import demo_store
+        from mucon.commands.store import demo_store
 
         _print(console, f"making the demo's recordings in {DEMO_STORE}")
         DEMO_STORE.parent.mkdir(parents=True, exist_ok=True)

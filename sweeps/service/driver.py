@@ -9,23 +9,24 @@ from pathlib import Path
 from rich.console import Console
 
 from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, InputError
-from sweeps.service import lease, preflight
-from sweeps.service.best import best_lines
-from sweeps.service.experiment import SweepInfo, Trial
-from sweeps.service.known import Known
-from sweeps.service.placement import Placement, place_trials
-from sweeps.service.plan import Plan, read_plan
-from sweeps.service.progress import Progress
-from sweeps.service.report import check_figures, write_report
-from sweeps.service.shipping import Shipping
-from sweeps.service.tables import Table
-from sweeps.service.tables_text import for_terminal
-from sweeps.service.tracking import Tracker
-from sweeps.service.tracking_server import check_connection
-from sweeps.service.tracking_sweeps import FILE as SWEEP_FILE
-from sweeps.service.tracking_sweeps import write_sweep
-from sweeps.service.trial_facts import write_links
-from sweeps.service.trial_folder import TO_RUN, State
+from sweeps.service.plan.plan import Plan, read_plan
+from sweeps.service.plan.sweep_folder import FILE as SWEEP_FILE
+from sweeps.service.plan.sweep_folder import write_sweep
+from sweeps.service.report.report import check_figures, write_report
+from sweeps.service.report.trainings import write_links
+from sweeps.service.run import resources as preflight
+from sweeps.service.run.placement import Placement, place_trials
+from sweeps.service.run.progress import Progress
+from sweeps.service.spec.experiment import SweepInfo, Trial
+from sweeps.service.tables.best import best_lines
+from sweeps.service.tables.table import Table
+from sweeps.service.tables.text import for_terminal
+from sweeps.service.track.server import check_connection
+from sweeps.service.track.shipping import Shipping
+from sweeps.service.track.tracker import Tracker
+from sweeps.service.trials import lease
+from sweeps.service.trials.cell_results import Known
+from sweeps.service.trials.folder import TO_RUN, State
 
 TRACKING_EXPERIMENT = "mucon"
 """One experiment of the tracking server for all sweeps, since sweeps share trials."""
@@ -148,7 +149,7 @@ def _run(
 def _train(plan: Plan, missing: Sequence[Trial], how: Running, where: Placement, place: Path, console: Console) -> bool:
     """Runs trials on Ray; tells whether they were interrupted."""
     preflight.set_ray_environment()
-    from sweeps.service.engine import run_trials  # imports ray, which reads its environment then
+    from sweeps.service.run.engine import run_trials  # imports ray, which reads its environment then
 
     names = {cell.key: str(cell) for cell in plan.cells if cell.key in {trial.key for trial in missing}}
     with Progress(console, names) as progress:

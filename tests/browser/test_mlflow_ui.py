@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from scripts.chromium import Chromium
-from sweeps.service.experiment import SweepInfo
-from sweeps.service.tracking import Tracker
-from tests.services import MLflowServer, need
-from tests.trial_folders import write_ablation
+from sweeps.service.spec.experiment import SweepInfo
+from sweeps.service.track.tracker import Tracker
+from tests.browser.chromium import Chromium
+from tests.helpers.services import MLflowServer, need
+from tests.helpers.trial_folders import write_ablation
 
 pytestmark = [pytest.mark.browser, pytest.mark.service]
-SCRIPT = Path(__file__).parents[2] / "scripts" / "mlflow_ui.py"
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +32,17 @@ def shown(mlflow_server: MLflowServer, tmp_path_factory: pytest.TempPathFactory)
 def test_a_user_finds_the_sweep_its_trials_their_curves_and_what_differs_and_what_is_absent_fails(
     shown: str, tmp_path: Path
 ) -> None:
-    command = [sys.executable, str(SCRIPT), "--tracking-uri", shown, "--experiment", "browser", "--out", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.browser.mlflow_ui",
+        "--tracking-uri",
+        shown,
+        "--experiment",
+        "browser",
+        "--out",
+        str(tmp_path),
+    ]
     there = ["Masks and overlap", "transcript prior, equal lengths", "full.mof", "mask.shape"]
     said = subprocess.run(
         [*command, "--expect", *there, "a row that is not there"], capture_output=True, text=True, check=False

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from scripts.chromium import Chromium
-from sweeps.service.plan import Plan
-from tests.planted_pages import HOSTILE, planted_page
-from tests.services import need
+from sweeps.service.plan.plan import Plan
+from tests.browser.chromium import Chromium
+from tests.helpers.planted_pages import HOSTILE, planted_page
+from tests.helpers.services import need
 
 pytestmark = pytest.mark.browser
 HEAD = "document.querySelectorAll('section table')[0].tHead.rows[0].cells[{place}]"

@@ -10,8 +10,8 @@ from mucon.errors import InputError
 from sweeps.ablation_masks import EXPERIMENT
 from sweeps.qualitative import EXPERIMENT as BARS
 from sweeps.service.cli import main
-from sweeps.service.preflight import Resources, resources
-from sweeps.service.selection import only_rows
+from sweeps.service.run.resources import Resources, resources
+from sweeps.service.spec.rows import only_rows
 from tests.sweeps import small
 from tests.sweeps.conftest import Finished
 

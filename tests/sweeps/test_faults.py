@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.service.trial_folder import State
-from sweeps.service.worker import run_trial
+from sweeps.service.run.worker import run_trial
+from sweeps.service.trials.folder import State
 from tests.sweeps import small
 
 pytestmark = pytest.mark.service
@@ -133,7 +133,7 @@ def test_a_driver_that_was_killed_is_continued_by_the_same_command_without_dupli
 
 def test_two_processes_that_want_one_trial_train_it_once(tiny_store: Path, tmp_path: Path) -> None:
     program = (
-        "import sys, pathlib; from sweeps.service.worker import run_trial; from tests.sweeps import small; "
+        "import sys, pathlib; from sweeps.service.run.worker import run_trial; from tests.sweeps import small; "
         "trial = small.make_trial(pathlib.Path(sys.argv[1])); "
         "print(run_trial(trial, pathlib.Path(sys.argv[2]), device='cpu').state)"
     )

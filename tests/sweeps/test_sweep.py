@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.service.worker import run_trial
+from sweeps.service.run.worker import run_trial
 from tests.sweeps import small
 from tests.sweeps.conftest import Finished
 

@@ -1,0 +1,1 @@
+"""Writes made-up and simulated recordings as feature stores."""

@@ -1,0 +1,1 @@
+"""Makes recordings from numbers; knows no store."""

@@ -1,0 +1,38 @@
+"""Everything that an experiment's file imports: the values that describe a sweep, and the main line."""
+
+from sweeps.service.cli import main
+from sweeps.service.spec.columns import (
+    EDIT,
+    F1,
+    FULL_SUPERVISION_COLUMNS,
+    INFERENCE_SECONDS,
+    MATCHING_SCORE,
+    MOF,
+    MOF_OF_FRAMES,
+    MOF_WITHOUT_BACKGROUND,
+    MUCON_COLUMNS,
+    TRAINING_SECONDS,
+    Column,
+    Variant,
+)
+from sweeps.service.spec.experiment import Collection, Experiment
+from sweeps.service.spec.figure import Figure
+
+__all__ = [
+    "EDIT",
+    "F1",
+    "FULL_SUPERVISION_COLUMNS",
+    "INFERENCE_SECONDS",
+    "MATCHING_SCORE",
+    "MOF",
+    "MOF_OF_FRAMES",
+    "MOF_WITHOUT_BACKGROUND",
+    "MUCON_COLUMNS",
+    "TRAINING_SECONDS",
+    "Collection",
+    "Column",
+    "Experiment",
+    "Figure",
+    "Variant",
+    "main",
+]

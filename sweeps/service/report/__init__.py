@@ -1,0 +1,1 @@
+"""What people look at: figures, the page, and all files of a sweep."""

@@ -1,0 +1,1 @@
+"""Figures of a sweep: bars, curves and segmentations."""

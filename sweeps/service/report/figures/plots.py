@@ -1,0 +1,191 @@
+"""Figures of a table: bars with intervals, a curve over a number, a scatter of two scores."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sweeps.service.report.figures.style import (
+    COLOURS,
+    INK,
+    LINES,
+    PAPER,
+    WIDTH,
+    looks,
+    new_figure,
+    place_labels,
+    plain_ticks,
+)
+from sweeps.service.stats.summary import t_interval
+
+_SEED: dict[str, Any] = {"facecolor": PAPER, "edgecolor": COLOURS[1], "lw": 1.0, "label": "a seed"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Points:
+    """A row in a figure.
+
+    Attributes:
+        name: the row's.
+        y: the seeds' values, as the axis shows them; empty for a row without any.
+        x: their values on the other axis of a scatter.
+        missing: what is not there, as `1 of 3 seeds`; empty when all is.
+    """
+
+    name: str
+    y: tuple[float, ...]
+    x: tuple[float, ...] = ()
+    missing: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name, and what of the row is missing."""
+        return f"{self.name}\n({self.missing})" if self.missing else self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Data:
+    """What a figure of a table shows.
+
+    Attributes:
+        rows: from top to bottom, or in the order of the legend.
+        y_title: text of the axis of values.
+        x_title: text of the other axis.
+        levels: name -> value of what stands beside the rows: predictions that see no feature, the ceiling.
+        top: no value can be above; None where there is no such bound.
+    """
+
+    rows: tuple[Points, ...]
+    y_title: str
+    x_title: str = ""
+    levels: Mapping[str, float] = field(default_factory=dict)
+    top: float | None = None
+
+
+def bars(data: Data) -> Any:
+    """A bar of each row's mean, Student's t interval of it, and the seeds' values as points."""
+    height = 0.38 * len(data.rows) + 0.9 + 0.14 * sum(bool(row.missing) for row in data.rows)
+    figure = new_figure(WIDTH, height)
+    axes = figure.subplots()
+    for place, row in enumerate(data.rows):
+        if not row.y:
+            axes.text(0, place, " no value", va="center", color=INK, fontsize=8, style="italic")
+            continue
+        found = t_interval(row.y)
+        axes.barh(place, found.mean, height=0.62, color="#a9cfe6", edgecolor=COLOURS[0], lw=0.8)
+        if found.half_width is not None:
+            half = {"xerr": found.half_width, "label": "95 % interval of the mean"}
+            axes.errorbar(found.mean, place, color=INK, capsize=3, lw=1.1, zorder=3, **half)
+            spread = [place + 0.16 * (2 * i / (len(row.y) - 1) - 1) for i in range(len(row.y))]
+            axes.scatter(row.y, spread, s=13, **_SEED, zorder=4)
+    axes.set_yticks(range(len(data.rows)), [row.label for row in data.rows])
+    axes.set_ylim(len(data.rows) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlim(0, _end_of_bars(data))
+    axes.set_xlabel(data.y_title)
+    _levels(axes.axvline, data)
+    _legend(axes)
+    return figure
+
+
+def curve(data: Data) -> Any:
+    """The rows' means over the number in their names, with a band of a standard deviation and the seeds as points."""
+    figure = new_figure(WIDTH, 3.4)
+    axes = figure.subplots()
+    numbers = [number_in(row.name) for row in data.rows]
+    shown = [(x, row) for x, row in zip(numbers, data.rows, strict=True) if row.y]
+    places = [x for x, _ in shown]
+    means = [statistics.fmean(row.y) for _, row in shown]
+    stds = [statistics.stdev(row.y) if len(row.y) > 1 else 0.0 for _, row in shown]
+    if any(stds):
+        low, high = ([m + sign * s for m, s in zip(means, stds, strict=True)] for sign in (-1, 1))
+        axes.fill_between(places, low, high, color=COLOURS[0], alpha=0.18, lw=0, label="± standard deviation")
+    axes.plot(places, means, color=COLOURS[0], marker="o", ms=5, lw=1.6, label="mean over seeds", zorder=3)
+    seeds = [(x, y) for x, row in shown for y in row.y if len(row.y) > 1]
+    if seeds:
+        axes.scatter(*zip(*seeds, strict=True), s=11, **_SEED, zorder=4)
+    _levels(axes.axhline, data)
+    _scale_by_numbers(axes, numbers)
+    axes.set_xticks(numbers, [row.name for row in data.rows])
+    axes.minorticks_off()
+    axes.set_xlabel(data.x_title + _missing([row for row in data.rows if row.missing or not row.y]))
+    axes.set_ylabel(data.y_title)
+    _legend(axes)
+    return figure
+
+
+def scatter(data: Data) -> Any:
+    """Each row's mean of two scores, the first on a logarithmic axis, with its name beside it."""
+    figure = new_figure(WIDTH, 3.8)
+    axes = figure.subplots()
+    shown = [row for row in data.rows if row.x and row.y]
+    middles = [(statistics.fmean(row.x), statistics.fmean(row.y)) for row in shown]
+    if shown and min(x for x, _ in middles) > 0:
+        axes.set_xscale("log")
+    for row, middle, look in zip(shown, middles, looks(len(shown)), strict=True):
+        if len(row.y) > 1:
+            axes.scatter(row.x, row.y, s=9, color=look["color"], marker=look["marker"], alpha=0.45, lw=0)
+        axes.plot(*middle, color=look["color"], marker=look["marker"], ms=8, ls="", mec="#ffffff", mew=0.6, zorder=3)
+    _levels(axes.axhline, data)
+    axes.margins(x=0.2, y=0.16)
+    axes.set_xlabel(data.x_title + _missing([row for row in data.rows if row not in shown]))
+    axes.set_ylabel(data.y_title)
+    if axes.get_xscale() == "log":
+        plain_ticks(axes.xaxis, min(x for x, _ in middles), max(x for x, _ in middles))
+    _legend(axes)
+    if shown:
+        place_labels(axes, middles, [row.label for row in shown])
+    return figure
+
+
+def number_in(text: str) -> float:
+    """The first number in a label.
+
+    >>> number_in("10 %"), number_in("beam 50"), number_in("none")
+    (10.0, 50.0, 0.0)
+    """
+    found = re.search(r"-?\d+(?:\.\d+)?", text)
+    return float(found.group()) if found else 0.0
+
+
+def _end_of_bars(data: Data) -> float:
+    highest = max((value for row in data.rows for value in row.y), default=1.0)
+    ends = [(found := t_interval(row.y)).mean + (found.half_width or 0) for row in data.rows if row.y]
+    end = 1.04 * max([highest, *(min(end, 1.3 * highest) for end in ends), *data.levels.values()])
+    return min(end, 1.001 * data.top) if data.top is not None else end
+
+
+def _scale_by_numbers(axes: Any, numbers: Sequence[float]) -> None:
+    """Small numbers get room beside great ones; nought stands where a step below the smallest would."""
+    positive = [number for number in numbers if number > 0]
+    if not positive or min(numbers) < 0 or max(positive) < 20 * min(positive):
+        return
+    if min(numbers) > 0:
+        axes.set_xscale("log")
+        axes.set_xlim(min(numbers) / 1.2, 1.2 * max(numbers))
+    else:
+        axes.set_xscale("symlog", linthresh=min(positive), linscale=0.4)
+        axes.set_xlim(-0.3 * min(positive), 1.2 * max(positive))
+
+
+def _missing(rows: Sequence[Points]) -> str:
+    """Lines that say what of some rows is missing, or nothing."""
+    told = [f"{row.name} ({row.missing or 'not measured'})" for row in rows]
+    return "\n" + textwrap.fill(f"missing: {'; '.join(told)}", 90) if told else ""
+
+
+def _levels(line: Callable[..., Any], data: Data) -> None:
+    for (name, value), style in zip(data.levels.items(), LINES[1:], strict=False):
+        line(value, color=INK, ls=style, lw=1.1, label=name)
+
+
+def _legend(axes: Any) -> None:
+    """Says what lines and points are, above the axes, where it covers nothing."""
+    told = {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    if told:
+        axes.figure.legend(told.values(), told.keys(), loc="outside upper left", ncols=2, fontsize=8)

@@ -1,0 +1,90 @@
+"""Training curves of a table's trials: a panel for each row, with the other rows' trials behind in grey."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sweeps.service.report.figures.style import COLOURS, LINES, PALE, WIDTH, new_figure, plain_ticks
+
+LOSS, PROGRESS = "loss.total", "progress.full.mof"
+AXES = {LOSS: "loss", PROGRESS: "MoF of training videos (%)"}
+ACROSS = 3
+MAX_PANELS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """One trial's training.
+
+    Attributes:
+        row: the row of the table; several rows that share the trial as one text.
+        seed: of the trial.
+        split: of the trial.
+        values: metric -> (epoch, value) in the order of the epochs, of the metrics that were measured.
+    """
+
+    row: str
+    seed: int
+    split: str
+    values: dict[str, tuple[tuple[int, float], ...]]
+
+
+def training(curves: Sequence[Curve]) -> Any | None:
+    """Loss over epochs, and beneath it the accuracy on training videos where it was measured; None without a curve.
+
+    With more rows than `MAX_PANELS`, all trials stand in one panel.
+    """
+    names = list(dict.fromkeys(curve.row for curve in curves if curve.values.get(LOSS)))
+    if not names:
+        return None
+    metrics = [metric for metric in AXES if any(curve.values.get(metric) for curve in curves)]
+    panels = names if len(names) <= MAX_PANELS else [f"{len(names)} rows"]
+    across = min(ACROSS, len(panels))
+    lines = -(-len(panels) // across)
+    figure = new_figure(WIDTH, 1.55 * lines * len(metrics) + 0.5)
+    bands = figure.subfigures(len(metrics), 1, squeeze=False)[:, 0]
+    for band, metric in zip(bands, metrics, strict=True):
+        grid = band.subplots(lines, across, squeeze=False, sharex=True, sharey=True)
+        for axes in grid.flat[len(panels) :]:
+            axes.set_visible(False)
+        for axes, name in zip(grid.flat, panels, strict=False):
+            _panel(axes, name, curves, metric, of_one_row=panels == names)
+        for axes in grid.flat[max(len(panels) - across, 0) : len(panels)]:
+            axes.tick_params(labelbottom=True)
+        values = [value for curve in curves for _, value in curve.values.get(metric, ())]
+        if metric == LOSS and min(values) > 0:
+            grid[0, 0].set_yscale("log")
+            for axes in grid.flat:
+                plain_ticks(axes.yaxis, min(values), max(values))
+        band.supylabel(AXES[metric], fontsize=9)
+        band.supxlabel("epoch", fontsize=9)
+    return figure
+
+
+def _panel(axes: Any, name: str, curves: Sequence[Curve], metric: str, *, of_one_row: bool) -> None:
+    mine = [curve for curve in curves if curve.row == name or not of_one_row]
+    for curve in curves:
+        if of_one_row and curve.row != name:
+            axes.plot(*_line(curve, metric), color=PALE, lw=0.5, alpha=0.6, zorder=1)
+    for place, curve in enumerate(mine):
+        colour, line = (COLOURS[place % len(COLOURS)], LINES[place % len(LINES)]) if of_one_row else (COLOURS[0], "-")
+        axes.plot(*_line(curve, metric), color=colour, ls=line, lw=1.3 if of_one_row else 0.6, zorder=3)
+    axes.set_title("\n".join(_wrapped(name)), fontsize=8)
+    axes.tick_params(labelsize=7.5)
+
+
+def _line(curve: Curve, metric: str) -> tuple[list[int], list[float]]:
+    scale = 100 if metric == PROGRESS else 1
+    values = curve.values.get(metric, ())
+    return [epoch for epoch, _ in values], [scale * value for _, value in values]
+
+
+def _wrapped(name: str, width: int = 34) -> list[str]:
+    """A title in at most two lines."""
+    if len(name) <= width:
+        return [name]
+    cut = name.rfind(" ", 0, width)
+    first, rest = (name[:cut], name[cut + 1 :]) if cut > 0 else (name[:width], name[width:])
+    return [first, rest if len(rest) <= width else f"{rest[: width - 1]}…"]

@@ -1,0 +1,1 @@
+"""Makes trials happen: Ray, worker, resources, estimate, reproduction; the only importer of ray."""

@@ -1,0 +1,179 @@
+"""What a sweep says while it runs: a live table on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from sweeps.service.run.worker import Outcome
+from sweeps.service.text import clock
+from sweeps.service.trials.folder import State
+
+EVERY = 15.0
+"""Seconds between two plain lines about running trials."""
+
+
+METRIC = "progress.full.mof"
+"""Scored every few epochs on a few training videos; trials whose training videos have no lengths have none."""
+
+
+@dataclass(slots=True)
+class Running:
+    """A trial that has reported.
+
+    Attributes:
+        epoch: the last that it finished.
+        epochs: of the whole run.
+        loss: of that epoch.
+        mof: on training videos when it was last scored, a fraction; None where it was not.
+        seconds: that its training has taken so far; None where it does not say.
+    """
+
+    epoch: int
+    epochs: int
+    loss: float
+    mof: float | None = None
+    seconds: float | None = None
+
+    @property
+    def whole(self) -> float | None:
+        """Seconds from its first epoch to its last, if all are as those before."""
+        return None if self.seconds is None else self.seconds / self.epoch * self.epochs
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until its last epoch."""
+        return None if self.seconds is None or self.whole is None else self.whole - self.seconds
+
+
+def seconds_left(running: Sequence[Running], ended: Sequence[float], n_waiting: int, slots: int) -> float | None:
+    """Seconds until all trials are through, if those that wait take as long as those that are known on average.
+
+    Args:
+        running: trials that have reported.
+        ended: seconds that trials took which have ended here.
+        n_waiting: trials that have not reported.
+        slots: trials at a time.
+
+    Returns:
+        The seconds, or None before anything is known.
+
+    >>> seconds_left([Running(1, 4, 0.5, None, 10.0)], [50.0], 2, 2)
+    60.0
+    """
+    lefts = [trial.left for trial in running if trial.left is not None]
+    wholes = [*ended, *(trial.whole for trial in running if trial.whole is not None)]
+    if not wholes:
+        return None
+    work = sum(lefts) + n_waiting * sum(wholes) / len(wholes)
+    return max(work / slots, *lefts, 0.0)
+
+
+class Progress:
+    """Shows how trials are getting on; a `Listener` of the engine.
+
+    Args:
+        console: a terminal, or a file for plain lines.
+        names: key -> what a trial is called.
+        every: seconds between two plain lines about running trials.
+    """
+
+    def __init__(self, console: Console, names: Mapping[str, str], every: float = EVERY) -> None:
+        self._console = console
+        self._every = every
+        self._names = names
+        self._running: dict[str, Running] = {}
+        self._ended: set[str] = set()
+        self._took: list[float] = []
+        self._slots = 1
+        self._began = self._told = time.monotonic()
+        self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+
+    def __enter__(self) -> Progress:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def epoch(self, key: str, values: Mapping[str, Any]) -> None:
+        """A trial has finished an epoch."""
+        before = self._running.get(key)
+        mof = values.get(METRIC, before.mof if before else None)
+        self._running[key] = Running(
+            values["epoch"], values["epochs"], values["loss.total"], mof, values.get("seconds")
+        )
+        self._slots = max(self._slots, len(self._running))
+        now = time.monotonic()
+        if self._live is not None:
+            self._live.update(self._table(), refresh=True)
+        elif now - self._told >= self._every:
+            self._told = now
+            running = "; ".join(f"{self._names[key]}: {_epoch(trial)}" for key, trial in self._running.items())
+            self._print(f"{self._count()}{self._left()} {running}")
+
+    def ended(self, key: str, outcome: Outcome) -> None:
+        """A trial has ended."""
+        last = self._running.pop(key, None)
+        if last is not None and last.seconds is not None and last.epoch == last.epochs:
+            self._took.append(last.seconds)
+        if outcome.state is State.MISSING:  # a stop came before it had begun
+            return
+        self._ended.add(key)
+        reason = f": {outcome.reason}" if outcome.reason else ""
+        self._print(f"{self._count()} {self._names[key]} {outcome.state}{reason}")
+        if self._live is not None:
+            self._live.update(self._table(), refresh=True)
+
+    def _count(self) -> str:
+        return f"{clock(time.monotonic() - self._began)} [{len(self._ended)}/{len(self._names)}]"
+
+    def _left(self) -> str:
+        """What is left of the sweep, as text."""
+        waiting = _trainings(self._names) - _trainings(self._ended | self._running.keys())
+        left = seconds_left(list(self._running.values()), self._took, len(waiting), self._slots)
+        return "" if left is None else f" about {clock(left)} left;"
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def _table(self) -> Table:
+        table = Table(title=f"{self._count()} trials{self._left().rstrip(';')}", title_justify="left")
+        table.add_column("trial")
+        for head in ("epoch", "loss", "training MoF", "left"):
+            table.add_column(head, justify="right")
+        for key, trial in self._running.items():
+            table.add_row(self._names[key], *_facts(trial))
+        return table
+
+
+def _trainings(keys: Iterable[str]) -> set[str]:
+    """Several evaluations of a training are one training.
+
+    >>> sorted(_trainings(["a-1", "a-2", "b-1"]))
+    ['a', 'b']
+    """
+    return {key.partition("-")[0] for key in keys}
+
+
+def _facts(trial: Running) -> tuple[str, str, str, str]:
+    """Epoch, loss, accuracy on training videos and time left, as far as they are known."""
+    mof = "–" if trial.mof is None else f"{100 * trial.mof:.1f} %"
+    left = "–" if trial.left is None else clock(trial.left)
+    return f"{trial.epoch}/{trial.epochs}", f"{trial.loss:.4f}", mof, left
+
+
+def _epoch(trial: Running) -> str:
+    epoch, loss, mof, left = _facts(trial)
+    return f"epoch {epoch} loss {loss} training MoF {mof} left {left}"

@@ -1,0 +1,1 @@
+"""Pure functions of arrays: tests, intervals and rankings; knows no sweep."""

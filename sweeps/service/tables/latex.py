@@ -1,0 +1,107 @@
+"""A table as LaTeX, to be pasted into a paper: booktabs, deviations as subscripts, the notes under it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sweeps.service.tables.table import Row, Summary, Table
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "%": r"\%",
+    "&": r"\&",
+    "#": r"\#",
+    "_": r"\_",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': "''",
+    "[": "{[}",
+    "*": "{*}",
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "–": "--",
+    "\n": " ",
+}
+_ANY_SPECIAL = re.compile("|".join(re.escape(sign) for sign in _SPECIAL))
+
+
+def latex(table: Table) -> str:
+    """The table as a `table` environment with the label `tab:NAME`; it needs the packages booktabs and graphicx.
+
+    It is as wide as it is, and where that is wider than the text it is made smaller.
+    The packages and all notes stand before it as comments. Under it stand those about data and tests, and how many
+    cells have no value.
+    """
+    alignment = "l" * len(table.label_titles) + "c" * (len(table.columns) + 1)
+    lines = [
+        r"% needs \usepackage{booktabs,graphicx}",
+        *(f"% {' '.join(note.split())}" for note in table.notes),
+        r"\begin{table}[t]",
+        r"\centering\small",
+        r"\setlength{\tabcolsep}{4pt}",
+        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
+        rf"\begin{{tabular}}{{{alignment}}}",
+        r"\toprule",
+        " & ".join(escaped(head) for head in table.heads) + r" \\",
+        r"\midrule",
+        *_rows(table),
+        r"\bottomrule",
+        r"\end{tabular}}",
+        *_notes_under(table),
+        rf"\caption{{{escaped(table.title)}}}",
+        rf"\label{{tab:{table.name}}}",
+        r"\end{table}",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def escaped(text: str) -> str:
+    r"""Text in which nothing is a command.
+
+    >>> print(escaped("L_mu, 10 % & {49.0±2.0}"))
+    L\_mu, 10 \% \& \{49.0$\pm$2.0\}
+    """
+    return _ANY_SPECIAL.sub(lambda found: _SPECIAL[found.group()], text)
+
+
+def _rows(table: Table) -> Iterator[str]:
+    for row, before in zip(table.rows, (None, *table.rows), strict=False):
+        if before is not None and (before.kind == "row") != (row.kind == "row"):
+            yield r"\midrule"
+        yield " & ".join((*_labels(row), *_values(table, row), escaped(row.seeds))) + r" \\"
+
+
+def _labels(row: Row) -> Iterator[str]:
+    """One for each column; what stands beside the experiment's rows is longer than theirs and spans them."""
+    if row.kind != "row" and len(row.labels) > 1:
+        yield rf"\multicolumn{{{len(row.labels)}}}{{l}}{{{escaped(row.labels[0])}}}"
+    else:
+        yield from map(escaped, row.labels)
+
+
+def _values(table: Table, row: Row) -> Iterator[str]:
+    for summary, column, bold in zip(row.summaries, table.columns, row.bold, strict=True):
+        yield "--" if summary is None else _value(summary, column.unit, bold)
+
+
+def _value(summary: Summary, unit: str, bold: bool) -> str:
+    mean, std = summary.parts(unit)
+    shown = rf"\textbf{{{mean}}}" if bold else mean
+    return shown if std is None else rf"{shown}\textsubscript{{$\pm${std}}}"
+
+
+def _notes_under(table: Table) -> Iterator[str]:
+    notes = [note for note in table.notes if note not in (*table.differences, *table.missing)]
+    if table.missing:
+        cells = "1 cell has" if len(table.missing) == 1 else f"{len(table.missing)} cells have"
+        notes.append(f"{cells} no value and {'is' if len(table.missing) == 1 else 'are'} not averaged")
+    if notes:
+        yield r"\par\smallskip"
+        yield r"\parbox{\linewidth}{\footnotesize\raggedright " + r"\par ".join(f"{escaped(n)}." for n in notes) + "}"

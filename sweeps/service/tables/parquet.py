@@ -1,0 +1,86 @@
+"""All trials of a sweep as one Parquet file: a line for each cell of each table, whatever has become of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sweeps.service.spec.experiment import Cell, Experiment
+from sweeps.service.trials.cell_results import Known
+
+CELL_FIELDS = (
+    pa.field("sweep", pa.string(), nullable=False),
+    pa.field("table", pa.string(), nullable=False),
+    pa.field("row", pa.string(), nullable=False),
+    pa.field("labels", pa.list_(pa.string()), nullable=False),
+    pa.field("default", pa.bool_(), nullable=False),
+    pa.field("prediction", pa.string()),
+    pa.field("task", pa.string(), nullable=False),
+    pa.field("split", pa.string(), nullable=False),
+    pa.field("seed", pa.int64(), nullable=False),
+    pa.field("identity", pa.string(), nullable=False),
+    pa.field("evaluation", pa.string(), nullable=False),
+    pa.field("state", pa.string(), nullable=False),
+    pa.field("reason", pa.string()),
+    pa.field("training_seconds", pa.float64()),
+)
+"""The columns before the scores. `prediction` is the row's own, null where its columns show several."""
+
+
+def write_trials(
+    path: Path,
+    sweep: str,
+    tables: Mapping[str, tuple[Experiment, Sequence[Cell]]],
+    known: Mapping[str, Known],
+) -> None:
+    """Writes the file: the `CELL_FIELDS`, then `PREDICTION.METRIC` of every score that some trial has.
+
+    Scores are as in result.json (fractions, frames, seconds), null where they are undefined or the trial is not
+    finished; `PREDICTION.inference_seconds` is for a video. The file appears whole or not at all.
+
+    Args:
+        path: the file.
+        sweep: its name.
+        tables: name -> the table's shape and cells.
+        known: of each cell, by the trial's key.
+    """
+    rows = [
+        _row(sweep, name, shape, cell, known[cell.key]) for name, (shape, cells) in tables.items() for cell in cells
+    ]
+    scores = sorted({column for row in rows for column in row} - {field.name for field in CELL_FIELDS})
+    schema = pa.schema([*CELL_FIELDS, *(pa.field(name, pa.float64()) for name in scores)])
+    temporary = path.with_name(f".{path.name}")
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), temporary)
+    temporary.replace(path)
+
+
+def _row(sweep: str, table: str, shape: Experiment, cell: Cell, known: Known) -> dict[str, Any]:
+    scores = {
+        f"{prediction}.{metric}": value
+        for prediction, values in (known.scores or {}).items()
+        for metric, value in values.items()
+        if metric != "training_seconds"
+    }
+    seconds = next((values["training_seconds"] for values in (known.scores or {}).values()), None)
+    row = cell.variant
+    return {
+        "sweep": sweep,
+        "table": table,
+        "row": row.name,
+        "labels": list(row.labels),
+        "default": row.name == shape.default_row,
+        "prediction": row.prediction,
+        "task": row.task,
+        "split": cell.split,
+        "seed": cell.seed,
+        "identity": cell.identity,
+        "evaluation": cell.evaluation,
+        "state": str(known.state),
+        "reason": known.reason,
+        "training_seconds": seconds,
+        **scores,
+    }

@@ -1,0 +1,294 @@
+"""A sweep's table as values: mean±std over seeds, intervals, what is told apart by tests, what is missing and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sweeps.service.plan.recordings import SplitData
+from sweeps.service.spec.columns import Column
+from sweeps.service.spec.experiment import Cell, Experiment
+from sweeps.service.stats.comparisons import (
+    Bold,
+    Comparison,
+    SeedValues,
+    VideoValues,
+    best_rows,
+    compare_with_default,
+    seed_means,
+)
+from sweeps.service.stats.significance import Outcome
+from sweeps.service.stats.summary import t_interval
+from sweeps.service.tables.baselines import Beside, rows_beside
+from sweeps.service.tables.notes import (
+    Compared,
+    blind_notes,
+    data_notes,
+    difference_notes,
+    missing_notes,
+    ranking_notes,
+    statistics_notes,
+)
+from sweeps.service.text import significant
+from sweeps.service.trials.cell_results import TIMES, Known
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A score over seeds.
+
+    Attributes:
+        mean: of the seeds' values, a fraction.
+        std: sample standard deviation (n - 1), None with one seed.
+        n: seeds.
+        interval: Student's 95 % interval of the mean, lowest and highest; None with one seed.
+    """
+
+    mean: float
+    std: float | None
+    n: int
+    interval: tuple[float, float] | None = None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Summary | None:
+        """Mean, deviation and interval of at least one value, or None.
+
+        >>> summary = Summary.of([0.25, 0.75, 0.5])
+        >>> summary.mean, summary.std, summary.n, [round(end, 3) for end in summary.interval]
+        (0.5, 0.25, 3, [-0.121, 1.121])
+        """
+        if not values:
+            return None
+        found = t_interval(values)
+        half = found.half_width
+        return cls(found.mean, found.std, found.n, None if half is None else (found.mean - half, found.mean + half))
+
+    def parts(self, unit: str) -> tuple[str, str | None]:
+        """Mean and deviation as the field prints them.
+
+        >>> Summary(0.4901, 0.0203, 5).parts("percent"), Summary(0.774, None, 1).parts("fraction")
+        (('49.0', '2.0'), ('0.774', None))
+        >>> Summary(1362.4, 702.0, 3).parts("seconds"), Summary(0.0352, 0.0046, 3).parts("seconds")
+        (('1362', '702'), ('0.0352', '0.0046'))
+        """
+        if unit == "seconds":
+            return significant(self.mean, 3), None if self.std is None else significant(self.std, 2)
+        scale, digits = {"percent": (100, 1), "fraction": (1, 3), "frames": (1, 1)}[unit]
+        return f"{scale * self.mean:.{digits}f}", None if self.std is None else f"{scale * self.std:.{digits}f}"
+
+    def text(self, unit: str) -> str:
+        """Both as one text.
+
+        >>> Summary(0.4901, 0.0203, 5).text("percent"), Summary(0.774, 0.006, 5).text("fraction")
+        ('49.0±2.0', '0.774±0.006')
+        """
+        mean, std = self.parts(unit)
+        return mean if std is None else f"{mean}±{std}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A row.
+
+    Attributes:
+        labels: one for each of the table's label titles.
+        summaries: for each column; None: no value.
+        seeds: how many are whole, as text.
+        kind: `row` of the experiment, `baseline` that sees no feature, `ceiling` that no prediction is above.
+        task: of the row, or of the rows that a baseline is to be compared with; None for the ceiling.
+        prediction: the row's own, in the place of the columns'.
+        default: whether the others are compared with it.
+        bold: for each column, whether it is best or cannot be told from the best.
+        against_default: for each column the tests against the default row; None where there is none.
+        against_best: for each column the test against the column's best row; None where there is none.
+    """
+
+    labels: tuple[str, ...]
+    summaries: tuple[Summary | None, ...]
+    seeds: str
+    kind: Literal["row", "baseline", "ceiling"] = "row"
+    task: str | None = None
+    prediction: str | None = None
+    default: bool = False
+    bold: tuple[bool, ...] = ()
+    against_default: tuple[Comparison | None, ...] = ()
+    against_best: tuple[Outcome | None, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The labels as one text."""
+        return ", ".join(label for label in self.labels if label)
+
+    @property
+    def p_values(self) -> tuple[float | None, ...]:
+        """For each column p against the default row after Holm's adjustment, of the test that decides."""
+        return tuple(None if pair is None else pair.decisive.adjusted_p for pair in self.against_default)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table as values.
+
+    Attributes:
+        name: of the experiment, a word.
+        title: the caption.
+        label_titles: heads of the label columns.
+        columns: the scores.
+        rows: the experiment's, then the baselines that see no feature, then the ceiling of `frames`.
+        notes: lines under it: what a score is measured on, which tests were made and what they say, and every cell
+            that has no value, with its reason.
+        differences: of the notes those that say which rows differ from the default row.
+        missing: of the notes those about cells.
+    """
+
+    name: str
+    title: str
+    label_titles: tuple[str, ...]
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+    differences: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """Of all columns: labels, scores, seeds."""
+        return (*self.label_titles, *(column.title for column in self.columns), "seeds")
+
+
+def make_table(
+    experiment: Experiment,
+    cells: Sequence[Cell],
+    known: Mapping[str, Known],
+    splits: Mapping[str, SplitData],
+    *,
+    pooling: int | None = None,
+) -> Table:
+    """The table of what is known.
+
+    A seed counts in a row when every split of it is finished (its value is the mean over the splits). One that is not
+    is left out of the mean, and the row and a note say so.
+
+    Args:
+        experiment: the table's shape.
+        cells: all that belong to it.
+        known: of each cell, by the trial's key.
+        splits: of the store, in the order of the cells.
+        pooling: frames of a latent frame in the base configuration, for the ceiling of `frames`; None: no ceiling.
+    """
+    names = [variant.name for variant in experiment.variants]
+    default = names.index(experiment.default_row) if experiment.default_row is not None else None
+    of_rows = [[cell for cell in cells if cell.variant is variant] for variant in experiment.variants]
+    columns = [_compared(experiment, default, column, of_rows, known) for column in experiment.columns]
+    rows = [
+        Row(
+            labels=variant.labels,
+            summaries=tuple(_summary(column.values[i]) for column in columns),
+            seeds=_count(of_rows[i], known),
+            task=variant.task,
+            prediction=variant.prediction,
+            default=i == default,
+            bold=tuple(i in column.bold.rows for column in columns),
+            against_default=tuple(column.against_default[i] for column in columns),
+            against_best=tuple(column.bold.against_best[i] for column in columns),
+        )
+        for i, variant in enumerate(experiment.variants)
+    ]
+    differences = tuple(difference_notes(experiment.default_row, names, columns))
+    missing = tuple(missing_notes(cells, known))
+    beside = list(rows_beside(experiment, splits, pooling))
+    means = [[None if summary is None else summary.mean for summary in row.summaries] for row in rows]
+    return Table(
+        name=experiment.name,
+        title=experiment.title,
+        label_titles=experiment.label_titles,
+        columns=experiment.columns,
+        rows=(*rows, *(_row_beside(experiment, one) for one in beside)),
+        notes=(
+            *data_notes(splits),
+            *blind_notes(experiment.variants, experiment.columns, means, beside),
+            *statistics_notes(experiment.default_row, columns),
+            *ranking_notes(names, columns),
+            *differences,
+            *missing,
+        ),
+        differences=differences,
+        missing=missing,
+    )
+
+
+def _compared(
+    experiment: Experiment,
+    default: int | None,
+    column: Column,
+    of_rows: Sequence[Sequence[Cell]],
+    known: Mapping[str, Known],
+) -> Compared:
+    """A column's values by row, and what tests say of them."""
+    n_rows = len(experiment.variants)
+    values = [seed_values(cells, known, column) for cells in of_rows]
+    nothing = Compared(
+        column=column,
+        values=tuple(values),
+        bold=Bold(best=None, rows=(), against_best=(None,) * n_rows, notes=()),
+        against_default=(None,) * n_rows,
+    )
+    if column.metric in TIMES or sum(bool(row) for row in values) < 2:
+        return nothing
+    by_video = [_video_values(cells, known, column) for cells in of_rows]
+    videos = by_video if any(scores for row in by_video for scores in row.values()) else None
+    higher = column.higher_is_better
+    return Compared(
+        column=column,
+        values=tuple(values),
+        bold=best_rows(values, videos, higher_is_better=higher),
+        against_default=nothing.against_default
+        if default is None
+        else compare_with_default(values, default, videos, higher_is_better=higher),
+    )
+
+
+def seed_values(cells: Sequence[Cell], known: Mapping[str, Known], column: Column) -> SeedValues:
+    """The values of the seeds that have one on every split of the row."""
+    found: dict[tuple[str, int], float] = {}
+    for cell in cells:
+        scores = known[cell.key].scores
+        prediction, metric = column.of(cell.variant)
+        value = None if scores is None else scores[prediction].get(metric)
+        if value is not None:
+            found[cell.split, cell.seed] = value
+    whole = seed_means(found, sorted({cell.split for cell in cells}))
+    return {place: value for place, value in found.items() if place[1] in whole}
+
+
+def _video_values(cells: Sequence[Cell], known: Mapping[str, Known], column: Column) -> VideoValues:
+    return {
+        (cell.split, cell.seed): videos.by_id(*column.of(cell.variant))
+        for cell in cells
+        if (videos := known[cell.key].videos) is not None
+    }
+
+
+def _summary(values: SeedValues) -> Summary | None:
+    return Summary.of(list(seed_means(values, sorted({split for split, _ in values})).values()))
+
+
+def _count(cells: Sequence[Cell], known: Mapping[str, Known]) -> str:
+    seeds = {cell.seed for cell in cells}
+    whole = seeds - {cell.seed for cell in cells if known[cell.key].scores is None}
+    return str(len(seeds)) if whole == seeds else f"{len(whole)} of {len(seeds)}"
+
+
+def _row_beside(experiment: Experiment, beside: Beside) -> Row:
+    nothing = (None,) * len(beside.values)
+    return Row(
+        labels=(beside.label, *("" for _ in experiment.label_titles[1:])),
+        summaries=tuple(None if value is None else Summary(value, None, 1) for value in beside.values),
+        seeds="",
+        kind=beside.kind,
+        task=beside.task,
+        bold=(False,) * len(beside.values),
+        against_default=nothing,
+        against_best=nothing,
+    )

@@ -1,0 +1,118 @@
+"""A table as text: on a terminal, as Markdown and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+
+import rich.table
+from rich.console import Console
+from rich.measure import Measurement
+from rich.text import Text
+
+from sweeps.service.stats.comparisons import Comparison
+from sweeps.service.stats.significance import Outcome
+from sweeps.service.tables.table import Row, Summary, Table
+
+NOTHING = "–"
+"""Stands where there is no value."""
+CSV_PARTS = (
+    "mean",
+    "std",
+    "n",
+    "low",
+    "high",
+    "bold",
+    "p_seeds",
+    "p_seeds_holm",
+    "p_videos",
+    "p_videos_holm",
+    "p_best",
+)
+"""Columns of each score: mean and deviation over n seeds, ends of the 95 % interval, whether it is bold; p against the
+default row over seeds and over videos, as it is and after Holm's adjustment; adjusted p against the best row."""
+
+
+def for_terminal(table: Table, console: Console) -> rich.table.Table:
+    """The table without its notes; where the terminal is narrow, deviations stand under their means."""
+    wide = _drawn(table, "±", padding=1)
+    width = Measurement.get(console, console.options.update(max_width=10**4), wide).maximum
+    return wide if width <= console.width else _drawn(table, "\n±", padding=0)
+
+
+def _drawn(table: Table, deviation: str, padding: int) -> rich.table.Table:
+    shown = rich.table.Table(title=table.title, title_justify="left", header_style="bold", padding=(0, padding))
+    for title in table.label_titles:
+        shown.add_column(Text(title))
+    for title in table.heads[len(table.label_titles) :]:
+        shown.add_column(Text(title), justify="right")
+    for row, before in zip(table.rows, (None, *table.rows), strict=False):
+        if before is not None and (before.kind == "row") != (row.kind == "row"):
+            shown.add_section()
+        values = [
+            Text(text.replace("±", deviation), style="bold" if bold else "")
+            for text, bold in zip(_values(table, row), row.bold, strict=True)
+        ]
+        shown.add_row(*(Text(label) for label in row.labels), *values, row.seeds)
+    return shown
+
+
+def markdown(table: Table) -> str:
+    """The table with its notes, as Markdown."""
+    rules = ["---"] * len(table.label_titles) + ["---:"] * (len(table.columns) + 1)
+    lines = [f"**{table.title}**", "", _line(table.heads), _line(rules)]
+    for row in table.rows:
+        values = [f"**{text}**" if bold else text for text, bold in zip(_values(table, row), row.bold, strict=True)]
+        lines.append(_line([*row.labels, *values, row.seeds]))
+    return "\n".join([*lines, "", *(f"- {note}" for note in table.notes), ""])
+
+
+def comma_separated(table: Table) -> str:
+    """The table as CSV: fractions with all their digits, for each score the `CSV_PARTS` in columns of their own.
+
+    A score is called `PREDICTION.METRIC`; where rows have predictions of their own, `METRIC`, and each row's
+    prediction stands in the column `prediction`.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = column_names(table)
+    heads = [f"{name}.{part}" for name in names for part in CSV_PARTS]
+    writer.writerow([*table.label_titles, "kind", "default", "prediction", "seeds", *heads])
+    for row in table.rows:
+        values: list[object] = [row.kind, int(row.default), row.prediction or "", row.seeds]
+        for each in zip(row.summaries, row.bold, row.against_default, row.against_best, strict=True):
+            values += _parts(*each)
+        writer.writerow([*row.labels, *values])
+    return text.getvalue()
+
+
+def column_names(table: Table) -> tuple[str, ...]:
+    """The scores' names in CSV, distinct."""
+    own = any(row.prediction for row in table.rows)
+    short = [column.metric for column in table.columns]
+    if own and len(set(short)) == len(short):
+        return tuple(short)
+    return tuple(f"{column.prediction}.{column.metric}" for column in table.columns)
+
+
+def _parts(
+    summary: Summary | None, bold: bool, against_default: Comparison | None, against_best: Outcome | None
+) -> Iterator[object]:
+    if summary is None:
+        yield from ("", "", 0, "", "")
+    else:
+        yield from (summary.mean, summary.std, summary.n, *(summary.interval or ("", "")))
+    yield int(bold)
+    for outcome in (None, None) if against_default is None else (against_default.seeds, against_default.videos):
+        yield from ("", "") if outcome is None else (outcome.p, outcome.adjusted_p)
+    yield "" if against_best is None else against_best.adjusted_p
+
+
+def _values(table: Table, row: Row) -> list[str]:
+    shown = zip(row.summaries, table.columns, strict=True)
+    return [NOTHING if summary is None else summary.text(column.unit) for summary, column in shown]
+
+
+def _line(items: Sequence[str]) -> str:
+    return "| " + " | ".join(item.replace("|", "\\|") for item in items) + " |"

@@ -1,0 +1,1 @@
+"""Everything that speaks MLflow's vocabulary; the only importer of mlflow."""

@@ -1,0 +1,99 @@
+"""The tracker in a thread of its own beside the driver, so that no server is ever waited for by training."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from mucon.errors import InputError
+from sweeps.service.track.changes import Shipment
+from sweeps.service.track.tracker import Tracker
+
+EVERY = 2.0
+"""Seconds between two shipments."""
+
+
+class Shipping:
+    """Ships trial folders until it is told to finish.
+
+    All calls of the tracker are made by one thread. A server that is not there when the sweep starts is asked again
+    with each shipment.
+
+    Args:
+        tracker: not yet open.
+        folders: of the sweep's trials; those that do not exist yet are shipped when they do.
+    """
+
+    def __init__(self, tracker: Tracker, folders: Sequence[Path]) -> None:
+        self._tracker = tracker
+        self._folders = list(folders)
+        self._tables: Mapping[str, Path] = {}
+        self._links: Mapping[str, str] = {}
+        self._opened = False
+        self._drain = threading.Event()
+        self._drained = threading.Event()
+        self._finish = threading.Event()
+        self._abandoned = threading.Event()
+        self._shipment = Shipment()
+        self._thread = threading.Thread(target=self._run, name="shipping", daemon=True)
+        self._thread.start()
+
+    @property
+    def where(self) -> str:
+        """How people look at what was shipped."""
+        return self._tracker.where
+
+    def links(self) -> Mapping[str, str]:
+        """Ships what the folders say now, and gives the pages of the runs, see `Tracker.links`.
+
+        Nothing is shipped afterwards until `finish`.
+        """
+        self._drain.set()
+        self._drained.wait()
+        return self._links
+
+    def finish(self, tables: Mapping[str, Path]) -> Shipment:
+        """Ships the rest and the sweep's tables, and tells what could not be shipped."""
+        self._tables = tables
+        self._finish.set()
+        self._drain.set()
+        self._thread.join()
+        return self._shipment
+
+    def abandon(self) -> None:
+        """Stops without shipping the rest; the next run of the sweep ships it."""
+        self._abandoned.set()
+        self._finish.set()
+        self._drain.set()
+        self._thread.join(5.0)
+
+    def _run(self) -> None:
+        try:
+            while not self._drain.wait(0.0 if not self._opened else EVERY):
+                if self._open():
+                    self._tracker.ship(self._folders)
+                elif self._drain.wait(EVERY):
+                    break
+            if not self._finish.is_set() and self._open():
+                self._tracker.ship(self._folders)
+                self._links = self._tracker.links
+        finally:
+            self._drained.set()
+        self._finish.wait()
+        if self._abandoned.is_set():
+            return
+        if self._open():
+            self._shipment = self._tracker.finish(self._folders, self._tables)
+        self._tracker.close()
+
+    def _open(self) -> bool:
+        if not self._opened:
+            try:
+                self._tracker.open()
+                self._opened = True
+            except InputError as error:
+                reason = "; ".join(error.problems)
+                unsent = {folder.name: reason for folder in self._folders if folder.exists()}
+                self._shipment = Shipment(pending=unsent, unreachable=reason)
+        return self._opened

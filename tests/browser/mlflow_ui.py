@@ -1,0 +1,270 @@
+"""Looks at a sweep in MLflow's pages with a browser, and fails where something a user looks for is not shown.
+
+    python -m tests.browser.mlflow_ui --tracking-uri URI --experiment NAME --expect TEXT ... --out DIR
+
+Without a server (a bare database) it starts one on a free loopback port and stops it. Checked are the list of runs
+(the sweep, unfolded to its trials), a score of all trials as bars, the page of a trial (its name, every parameter that
+differs between trials, every metric), its charts (a curve with more than one point), its artifacts, the page of the
+sweep, and the comparison (the values that differ). Each `--expect` text must stand on at least one of these pages. A
+PNG of each page is written, and `missing.png` of the one that lacks something.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.browser.chromium import Chromium, Missing
+
+COMPARED = 4
+WORKFLOW = "workflowType=machine_learning"
+ENVIRONMENT = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # eight processes for jobs that nobody here starts
+}
+START = 240.0
+"""Seconds for a server to start on a busy machine."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Checks the pages; 0 when everything is shown, 1 when something is absent, 2 when there is no browser."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tracking-uri", required=True)
+    parser.add_argument("--experiment", required=True)
+    parser.add_argument("--sweep", help="name of the parent run (default: the newest)")
+    parser.add_argument("--expect", nargs="*", default=[], metavar="TEXT")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started ends with this program
+    if not Chromium.is_installed():
+        print("this check needs a browser: apt-get install chromium chromium-driver", file=sys.stderr)
+        return 2
+    options.out.mkdir(parents=True, exist_ok=True)
+    try:
+        with served(options.tracking_uri, options.out) as server, Chromium() as browser:
+            pages = Pages(server, options.experiment, options.sweep, browser, options.out)
+            try:
+                shown = pages.look()
+            except Missing:
+                browser.screenshot(options.out / "missing.png")
+                raise
+    except Missing as missing:
+        print(missing, file=sys.stderr)
+        return 1
+    absent = [text for text in options.expect if text not in shown]
+    for text in absent:
+        print(f"no page of {options.experiment} shows {text!r}", file=sys.stderr)
+    print(f"{len(pages.names)} trials of {pages.sweep['info']['run_name']} looked at, pictures in {options.out}")
+    return 1 if absent else 0
+
+
+@contextlib.contextmanager
+def served(uri: str, out: Path) -> Iterator[str]:
+    """The address of a server: the given one, or one that runs over the given database meanwhile."""
+    if uri.startswith("http"):
+        yield uri.rstrip("/")
+        return
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    environment = {**ENVIRONMENT, **os.environ}
+    with (out / "server.log").open("wb") as log:
+        process = subprocess.Popen(
+            [*command, "--backend-store-uri", uri], stdout=log, stderr=log, env=environment, start_new_session=True
+        )
+    try:
+        server = f"http://127.0.0.1:{port}"
+        deadline = time.monotonic() + START
+        while not is_healthy(server):
+            if time.monotonic() > deadline or process.poll() is not None:
+                raise RuntimeError(f"mlflow server does not start over {uri}: see {out / 'server.log'}")
+            time.sleep(0.2)
+        yield server
+    finally:
+        for which in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, which)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(5)
+
+
+def is_healthy(server: str) -> bool:
+    """Whether a server answers."""
+    try:
+        with urllib.request.urlopen(f"{server}/health", timeout=5) as response:
+            return bool(response.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+class Pages:
+    """The pages of one sweep.
+
+    Args:
+        server: its address.
+        experiment: MLflow's experiment.
+        sweep: name of the parent run, or None for the newest.
+        browser: open.
+        out: where pictures go.
+    """
+
+    def __init__(self, server: str, experiment: str, sweep: str | None, browser: Chromium, out: Path) -> None:
+        self.server, self.browser, self.out = server, browser, out
+        name = urllib.parse.quote(experiment)
+        self.experiment = self._ask(f"experiments/get-by-name?experiment_name={name}")["experiment"]["experiment_id"]
+        every = self._ask("runs/search", {"experiment_ids": [self.experiment], "max_results": 1000}).get("runs", [])
+        parents = [run for run in every if "sweep" in tags(run) and sweep in (None, run["info"]["run_name"])]
+        if not parents:
+            raise Missing(f"experiment {experiment} has no sweep {sweep or ''}")
+        self.sweep = parents[0]
+        parent = self.sweep["info"]["run_id"]
+        self.trials = [run for run in every if tags(run).get("mlflow.parentRunId") == parent]
+        if len(self.trials) < 2:
+            raise Missing(
+                f"the sweep {self.sweep['info']['run_name']} has {len(self.trials)} trials, two can be compared"
+            )
+        self.names = [run["info"]["run_name"] for run in self.trials]
+        self.shown = ""
+
+    def look(self) -> str:
+        """Goes through the pages; returns all text that was seen.
+
+        Raises:
+            Missing: something is not shown.
+        """
+        trial = next((run for run in self.trials if run["info"]["status"] == "FINISHED"), self.trials[0])
+        base = f"{self.server}/#/experiments/{self.experiment}/runs"
+        self._list(f"{base}?{WORKFLOW}")
+        self._scores(f"{base}?compareRunsMode=CHART&{WORKFLOW}")
+        self._page("trial", f"{base}/{trial['info']['run_id']}?{WORKFLOW}", self._of_trial(trial))
+        self._charts(f"{base}/{trial['info']['run_id']}/model-metrics?{WORKFLOW}", trial)
+        files = ("checkpoint", "predictions", "config.json")
+        self._page("artifacts", f"{base}/{trial['info']['run_id']}/artifacts?{WORKFLOW}", files)
+        self._page("sweep", f"{base}/{self.sweep['info']['run_id']}?{WORKFLOW}", [self.sweep["info"]["run_name"]])
+        self._compare()
+        return self.shown
+
+    def differing(self) -> dict[str, set[str]]:
+        """Parameters that are not the same for all trials, with their values."""
+        values: dict[str, set[str]] = {}
+        for run in self.trials:
+            for param in run["data"].get("params", []):
+                values.setdefault(param["key"], set()).add(param["value"])
+        return {name: found for name, found in values.items() if len(found) > 1}
+
+    def _of_trial(self, trial: dict[str, Any]) -> list[str]:
+        metrics = [metric["key"] for metric in trial["data"].get("metrics", [])]
+        own = {param["key"]: param["value"] for param in trial["data"]["params"]}
+        differing = [text for name in self.differing() for text in (name, own[name])]
+        return [trial["info"]["run_name"], self.sweep["info"]["run_name"], *metrics, *differing]
+
+    def _list(self, url: str) -> None:
+        """The runs' table shows about twenty rows at once, so of a larger sweep the first ones are looked for."""
+        self._unfold(url)
+        ordered = sorted(self.trials, key=lambda run: -run["info"]["start_time"])
+        self._shoot("runs", [run["info"]["run_name"] for run in ordered[:15]])
+
+    def _scores(self, url: str) -> None:
+        """One bar for each trial."""
+        finals = {m["key"] for run in self.trials for m in run["data"].get("metrics", []) if not m.get("step", 0)}
+        if not finals:
+            raise Missing(f"no trial of {self.sweep['info']['run_name']} has a score")
+        score = min(finals, key=lambda name: (name != "full.mof", name))
+        self._unfold(url)
+        self.browser.type("input[placeholder^='Search metric']", score)
+        self.browser.wait_until("return document.querySelectorAll('.barlayer path').length > 1", f"bars for {score}")
+        self._shoot("scores", [score])
+
+    def _unfold(self, url: str) -> None:
+        name = self.sweep["info"]["run_name"]
+        self.browser.open(url)
+        self.browser.wait_for(name)
+        self._close_assistant()
+        unfold = (
+            f"const link = [...document.querySelectorAll('a')].find(a => a.innerText.trim() === {json.dumps(name)});"
+            "const row = link && link.closest('[role=gridcell], [role=cell], td, [role=row], tr');"
+            "const button = row && row.querySelector('button'); if (button) button.click(); return !!button"
+        )
+        deadline = time.monotonic() + self.browser.patience
+        while not any(trial in self.browser.text() for trial in self.names):
+            if time.monotonic() > deadline:
+                raise Missing(f"{url}: {name} cannot be unfolded to its trials")
+            self.browser.wait_until(unfold, f"box that unfolds {name}")
+            time.sleep(3)
+
+    def _charts(self, url: str, trial: dict[str, Any]) -> None:
+        """Each curve is looked for by the page's own search field, since charts are drawn when they are scrolled to."""
+        curves = [metric["key"] for metric in trial["data"].get("metrics", []) if metric.get("step", 0) > 1]
+        if not curves:
+            raise Missing(
+                f"{trial['info']['run_name']} has no metric with more than one step: no curve can be looked at"
+            )
+        self.browser.open(url)
+        self.browser.wait_for("Model metrics")
+        self._close_assistant()
+        drawn = "return [...document.querySelectorAll('path.js-line')].some(p => p.getAttribute('d').includes('L'))"
+        for curve in curves[:1]:
+            self.browser.type("input[placeholder^='Search metric']", curve)
+            self.browser.wait_until(drawn, f"line for {curve}")
+            self._shoot("charts", [curve])
+
+    def _compare(self) -> None:
+        chosen: list[dict[str, Any]] = []
+        differing = self.differing()
+        for run in self.trials:  # those that show the most distinct rows first
+            if tags(run).get("row") not in {tags(other).get("row") for other in chosen}:
+                chosen.append(run)
+        chosen = (chosen + [run for run in self.trials if run not in chosen])[:COMPARED]
+        ids = urllib.parse.quote(json.dumps([run["info"]["run_id"] for run in chosen]))
+        experiments = urllib.parse.quote(json.dumps([self.experiment]))
+        values = {p["value"] for run in chosen for p in run["data"]["params"] if p["key"] in differing}
+        texts = [*(run["info"]["run_name"] for run in chosen), *differing, *values]
+        self._page("compare", f"{self.server}/#/compare-runs?runs={ids}&experiments={experiments}&{WORKFLOW}", texts)
+
+    def _page(self, name: str, url: str, texts: list[str] | tuple[str, ...]) -> None:
+        self.browser.open(url)
+        self.browser.wait_for(texts[0])
+        self._close_assistant()
+        self._shoot(name, texts)
+
+    def _shoot(self, name: str, texts: list[str] | tuple[str, ...]) -> None:
+        try:
+            self.browser.wait_for(*texts)
+            time.sleep(1)  # what moves comes to rest
+        finally:
+            self.shown += self.browser.text() + "\n"
+            self.browser.screenshot(self.out / f"{name}.png")
+
+    def _close_assistant(self) -> None:
+        self.browser.run("document.querySelectorAll('button[aria-label=Close]').forEach(button => button.click())")
+
+    def _ask(self, path: str, body: object = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{self.server}/api/2.0/mlflow/{path}", data, headers)
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return json.load(response)
+
+
+def tags(run: dict[str, Any]) -> dict[str, str]:
+    """A run's tags."""
+    return {tag["key"]: tag["value"] for tag in run["data"].get("tags", [])}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""Sweeps whose scores are chosen: plans and the trials' result files, made without training, Ray or MLflow."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sweeps.service.plan.plan import Part, Plan
+from sweeps.service.plan.recordings import SplitData
+from sweeps.service.spec.experiment import Cell, Experiment
+
+EVALUATION = "e" * 16
+PREDICTIONS = ("frames", "segments", "full")
+
+Score = Callable[[str, str, int, str], float]
+"""Row, split, seed, prediction -> MoF."""
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A cell without a result.
+
+    Attributes:
+        status: what its journal says last.
+        reason: why.
+    """
+
+    status: str
+    reason: str | None
+
+
+def split_data(n_test: int) -> SplitData:
+    return SplitData(
+        fingerprint="f",
+        blind={"mof": 0.2, "boundary_error_frames": 30.0},
+        blind_alignment={"mof": 0.25, "boundary_error_frames": 20.0},
+        ceilings={"16": 0.9},
+        commonest="rest & wait",
+        commonest_share=0.3,
+        n_train=7,
+        n_test=n_test,
+    )
+
+
+def make_sweep(
+    results: Path,
+    experiment: Experiment,
+    score: Score,
+    *,
+    splits: tuple[str, ...] = ("1",),
+    n_seeds: int = 5,
+    n_videos: int = 12,
+    videos_differ: bool = True,
+    unfinished: Mapping[tuple[str, str, int], Unfinished] | None = None,
+) -> Plan:
+    """Writes the trial folders and the plan of a sweep of one table.
+
+    Args:
+        results: the results folder.
+        experiment: its rows and columns; its default row is named.
+        score: the cells' MoF; other metrics follow from it.
+        splits: names.
+        n_seeds: seeds 1 to n of each.
+        n_videos: test videos of each split.
+        videos_differ: whether a row's advantage shows in each video; else all rows have the same values per video.
+        unfinished: (row, split, seed) -> what became of it.
+    """
+    cells = []
+    for seed in range(1, n_seeds + 1):
+        for split in splits:
+            for row in experiment.variants:
+                identity = hashlib.sha256(f"{row.name} {split} {seed}".encode()).hexdigest()[:16]
+                cell = Cell(variant=row, split=split, seed=seed, identity=identity, evaluation=EVALUATION)
+                cells.append(cell)
+                folder = results / "trials" / identity
+                folder.mkdir(parents=True)
+                ended = (unfinished or {}).get((row.name, split, seed))
+                if ended is not None:
+                    record = {"kind": "status", "timestamp": 1, "host": "h", "pid": 1}
+                    line = json.dumps({**record, "status": ended.status, "reason": ended.reason})
+                    (folder / "journal.jsonl").write_text(line + "\n")
+                    continue
+                by_prediction = {name: score(row.name, split, seed, name) for name in PREDICTIONS}
+                result = result_of(cell, by_prediction, n_videos, videos_differ)
+                (folder / "result.json").write_text(json.dumps(result))
+    plan = Plan(
+        name=experiment.name,
+        title=experiment.title,
+        parts=(Part(experiment=experiment, cells=tuple(cells), pooling=16),),
+        splits={split: split_data(n_videos) for split in splits},
+        results=results,
+        store="/data/stores/planted",
+    )
+    plan.write()
+    return plan
+
+
+def result_of(cell: Cell, mof: Mapping[str, float], n_videos: int, videos_differ: bool) -> dict[str, Any]:
+    """What a trial's result.json says: MoF as told, boundary errors that fall with it, and both of each video."""
+    hardness = np.random.default_rng(int(cell.split)).normal(0, 0.05, n_videos)
+    hardness -= hardness.mean()
+    scores = {name: {"mof": value, "boundary_error_frames": 100 * (1 - value)} for name, value in mof.items()}
+    per_video = [
+        {
+            "id": f"video-{i:02}",
+            "n_frames": 100,
+            **{
+                name: {
+                    "mof": (value if videos_differ else 0.5) + float(hard),
+                    "boundary_error_frames": 100 * (1 - (value if videos_differ else 0.5) - float(hard)),
+                }
+                for name, value in mof.items()
+            },
+        }
+        for i, hard in enumerate(hardness)
+    ]
+    return {
+        "format_version": 1,
+        "identity": cell.identity,
+        "evaluation": cell.evaluation,
+        "task": cell.variant.task,
+        "scores": scores,
+        "undefined": {},
+        "per_video": per_video,
+        "seconds": {"frames": 0.011, "segments": 0.012, "full": 0.013 + 0.001 * cell.seed},
+        "weights_sha256": "0" * 64,
+        "train_seconds": 100.0 + cell.seed,
+        "evaluate_seconds": 1.5,
+    }

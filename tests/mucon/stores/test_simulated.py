@@ -1,0 +1,156 @@
+"""`mucon store synthesize --like`: real annotations with simulated features, as a store."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mucon.cli import main
+from mucon.errors import InputError
+from mucon.stores.simulated import Selection, write_simulated
+from mucon.stores.sources import read_source
+from mucon.synthetic.annotations import read_annotations
+from mucon.synthetic.feature_model import FeatureModel
+from mucon.synthetic.features import drawn_first
+from storage import StoreWriter, open_store
+from storage.overview import overview
+from tests.helpers.annotation_folders import ACTIONS, write_annotations
+from tests.helpers.factories import write_store
+
+SMALL = FeatureModel(dim=6, latent=6, window=4, ramp=2, blur=3)
+
+
+def test_a_store_has_the_annotation_of_its_folder_and_says_that_it_is_simulated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_annotations(tmp_path / "notes")
+    path = tmp_path / "store"
+    options = ["--like", str(folder), "--dim", "6", "--set", "offset=0.2", "--set", "dtype=float16", "--seed", "3"]
+    assert main(["store", "synthesize", str(path), *options]) == 0
+    assert "note: 'SIL' is taken as background" in capsys.readouterr().out
+    store = open_store(path)
+    annotations = {annotation.id: annotation for annotation in read_annotations(folder)}
+    assert store.ids == tuple(annotations)
+    for id, annotation in annotations.items():
+        record = store.record(id)
+        assert tuple(ACTIONS[action] for action in record.transcript or ()) == annotation.transcript
+        assert record.lengths == annotation.lengths
+        assert (record.group, record.activity) == (annotation.group, annotation.activity)
+    assert (store.manifest.vocabulary, store.manifest.background) == (ACTIONS, ("SIL",))
+    assert store.split("1", "test") == ("v00", "v03", "v06", "v09")
+    assert store.split("2", "train") == ("v01", "v02")
+    simulated = store.manifest.metadata["simulated"]
+    assert (simulated["like"], simulated["preset"], simulated["seed"]) == ("notes", "breakfast_fv", 3)
+    assert FeatureModel(**simulated["model"]) == FeatureModel(dim=6, offset=0.2, dtype="float16")
+    assert main(["store", "inspect", str(path)]) == 0
+    assert "D = 6, float16, simulated: like notes, preset breakfast_fv, seed 3" in capsys.readouterr().out
+    assert main(["store", "inspect", "--json", str(path)]) == 0
+    assert json.loads(capsys.readouterr().out)["simulated"] == "like notes, preset breakfast_fv, seed 3"
+    assert overview(open_store(write_store(tmp_path / "real"))).simulated is None
+
+
+def test_the_same_options_give_the_same_bytes_and_another_seed_gives_others(tmp_path: Path) -> None:
+    source = read_source(write_annotations(tmp_path / "notes"))
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        write_simulated(tmp_path / name, source, SMALL, preset="breakfast_fv", seed=seed)
+    a, b, c = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in "abc")
+    assert a == b
+    assert a["features-00000.parquet"] != c["features-00000.parquet"]
+
+
+def test_a_subset_is_nested_and_has_the_features_of_the_whole(tmp_path: Path) -> None:
+    source = read_source(write_annotations(tmp_path / "notes", n=30))
+    stores = []
+    for name, selection in (
+        ("whole", Selection()),
+        ("ten", Selection(videos=10, split="1")),
+        ("four", Selection(videos=4)),
+        ("short", Selection(videos=4, longest=80)),
+    ):
+        write_simulated(tmp_path / name, source, SMALL, preset="clear", seed=5, selection=selection)
+        stores.append(open_store(tmp_path / name))
+    whole, ten, four, short = stores
+    assert [len(store) for store in stores] == [30, 15, 6, len(short)]
+    assert [len(store.split("1", part)) for store in (ten, four) for part in ("train", "test")] == [10, 5, 4, 2]
+    assert set(four.ids) < set(ten.ids) < set(whole.ids)
+    assert ten.manifest.splits == four.manifest.splits == ("1",)
+    assert whole.manifest.splits == ("1", "2")
+    for store in (ten, four, short):
+        assert all(store.record(id).sha256 == whole.record(id).sha256 for id in store.ids)
+    assert max(short.catalogue.frames) <= 80 < max(whole.catalogue.frames)
+    assert len(short.split("1", "train")) == 4
+
+
+@given(st.sets(st.text("abcxyz", min_size=1), min_size=1), st.integers(0, 20), st.integers(0, 3))
+def test_the_first_ids_drawn_from_few_are_drawn_first_from_more(ids: set[str], n: int, seed: int) -> None:
+    few = sorted(ids)[::2]
+    drawn = drawn_first(few, n, seed)
+    assert len(drawn) == min(n, len(few))
+    assert set(drawn) <= set(drawn_first(few, n + 1, seed))
+    assert set(drawn_first(sorted(ids), n, seed)) & set(few) <= set(drawn)
+
+
+def test_a_store_can_be_the_source_and_gives_all_but_its_features(tmp_path: Path) -> None:
+    real = write_store(tmp_path / "real", n_train=4, n_test=2)
+    with StoreWriter(tmp_path / "timed", dim=2, dtype="float32", vocabulary=("a", "b"), fps=15.0, stride=0.5) as writer:
+        writer.add("v", np.zeros((7, 2)), transcript=(1, 0, 0), lengths=(2, 4, 1), splits=("x:val",), group="P1")
+    for path in (real, tmp_path / "timed"):
+        source = read_source(path)
+        write_simulated(tmp_path / f"{path.name} simulated", source, SMALL, preset="clear")
+        store, made = open_store(path), open_store(tmp_path / f"{path.name} simulated")
+        assert made.manifest.dim == 6
+        for name in ("vocabulary", "background", "fps", "window", "stride", "offset", "splits"):
+            assert getattr(made.manifest, name) == getattr(store.manifest, name)
+        for name in ("id", "frames", "transcript", "lengths", "splits", "group", "activity"):
+            assert made.catalogue.column(name) == store.catalogue.column(name)
+        assert made.manifest.metadata["simulated"]["kind"] == "store"
+    with pytest.raises(InputError, match="leave out --background"):
+        read_source(real, ["rest"])
+
+
+def test_a_store_without_lengths_cannot_be_the_source(tmp_path: Path) -> None:
+    with StoreWriter(tmp_path / "weak", dim=2, dtype="float32", vocabulary=("a", "b")) as writer:
+        writer.add("v", np.zeros((7, 2)), transcript=(1, 0), lengths=None)
+        writer.add("w", np.zeros((7, 2)), transcript=None, lengths=None)
+    with pytest.raises(InputError) as wrong:
+        read_source(tmp_path / "weak")
+    assert ["'v' of" in wrong.value.problems[0], "no lengths" in wrong.value.problems[0]] == [True, True]
+    assert ["'w' of" in wrong.value.problems[1], "no transcript" in wrong.value.problems[1]] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--videos", "9"], "--videos is at most what 1:train has, 8, not 9"),
+        (["--videos", "0"], "--videos is at least 1, not 0"),
+        (["--split", "7"], "the splits of notes are 1, 2, not '7'"),
+        (["--longest", "3"], "--longest leaves at least one video, the shortest of notes has"),
+        (["--set", "blur"], "--set takes FIELD=VALUE, not 'blur'"),
+        (["--preset", "cleer"], "not 'cleer' (did you mean 'clear'"),
+        (["--background", "sil"], "background 'sil' is not among the actions"),
+        (["--seed", "-1"], "seed is at least 0, not -1"),
+        (["--recipes", "3"], "--recipes makes up transcripts, --like takes real ones: leave it out"),
+    ],
+)
+def test_a_wrong_option_gets_one_line_and_exit_status_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    folder = write_annotations(tmp_path / "notes")
+    assert main(["store", "synthesize", str(tmp_path / "store"), "--like", str(folder), *options]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
+    assert not (tmp_path / "store").exists()
+
+
+def test_options_for_real_annotations_need_some(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["store", "synthesize", str(tmp_path / "store"), "--preset", "clear", "--longest", "5"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "mucon: --preset belongs to --like, there is no --like: give --like SOURCE or leave it out",
+        "mucon: --longest belongs to --like, there is no --like: give --like SOURCE or leave it out",
+    ]

@@ -1,0 +1,164 @@
+"""Checkpoints: what is written is read, damage is named, and a killed writer leaves a whole one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from mucon import checkpoint as checkpoints
+from mucon.checkpoint import Checkpoint, Progress, weights_sha256
+from mucon.errors import InputError
+from mucon.model import MuConNetwork, NetworkSize, build_model
+from tests.helpers.factories import VOCABULARY, small_config
+
+ROOT = Path(__file__).parents[2]
+SIZE = NetworkSize(dim=5, n_actions=4, max_segments=11)
+
+
+def make(seed: int = 1, **progress: object) -> Checkpoint:
+    config = small_config(seed=seed, mask__shape="bell")
+    model = build_model(SIZE, config.backbone, config.segment_branch, seed=seed)
+    return Checkpoint(model, config, VOCABULARY, Progress(**progress))
+
+
+def test_a_checkpoint_comes_back_as_it_was(tmp_path: Path):
+    saved = make(epoch=3, step_in_epoch=2, sums={"total": 0.1 + 0.2}, seconds=1.5)
+    checkpoints.save(tmp_path / "checkpoint", saved)
+    found = checkpoints.load(tmp_path / "checkpoint")
+    assert (found.config, found.vocabulary, found.progress) == (saved.config, saved.vocabulary, saved.progress)
+    assert found.model.size == SIZE
+    assert weights_sha256(found.model) == weights_sha256(saved.model)
+    assert not found.model.training
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint"]
+    names = [path.name for path in (tmp_path / "checkpoint").iterdir()]
+    assert sorted(names) == ["config.json", "state.json", "vocabulary.json", "weights.safetensors"]
+
+
+def test_a_new_checkpoint_takes_the_place_of_the_old_one(tmp_path: Path):
+    for seed in (1, 2):
+        checkpoints.save(tmp_path / "checkpoint", make(seed, epoch=seed))
+    found = checkpoints.load(tmp_path / "checkpoint")
+    assert (found.config.seed, found.progress.epoch) == (2, 2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint"]
+
+
+def test_the_digest_changes_with_one_bit_and_not_with_where_a_tensor_lies():
+    model = make().model
+    before = weights_sha256(model)
+    with torch.no_grad():
+        moved = model.frame_branch.weight.t().contiguous().t()
+        model.frame_branch.weight.data = moved
+    assert not model.frame_branch.weight.is_contiguous()
+    assert weights_sha256(model) == before
+    flip_lowest_bit(model)
+    assert weights_sha256(model) != before
+    flip_lowest_bit(model)
+    assert weights_sha256(model) == before
+
+
+def flip_lowest_bit(model: MuConNetwork) -> None:
+    model.frame_branch.bias.data.view(torch.int32)[0] ^= 1
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("state.json", b"{", "state.json cannot be read as JSON"),
+        ("state.json", b"[]", "state.json holds a JSON object, not a list"),
+        ("state.json", b'{"format_version": 1, "size": {}, "progress": {}}', "damaged"),
+        ("state.json", b'{"format_version": 1}', "damaged"),
+        ("config.json", b'{"nonsense": 3}', "'nonsense' is not a setting"),
+        ("vocabulary.json", b"{}", "damaged"),
+        ("vocabulary.json", b'{"actions": [], "background": []}', "at least one action"),
+        ("config.json", None, "config.json cannot be read"),
+        ("weights.safetensors", None, "weights.safetensors is damaged or of another model"),
+        ("weights.safetensors", b"", "weights.safetensors is damaged or of another model"),
+    ],
+)
+def test_damage_is_named_with_its_file(tmp_path: Path, file: str, content: bytes | None, said: str):
+    folder = tmp_path / "checkpoint"
+    checkpoints.save(folder, make())
+    if content is None:
+        (folder / file).unlink()
+    else:
+        (folder / file).write_bytes(content)
+    with pytest.raises(InputError, match=said) as caught:
+        checkpoints.load(folder)
+    assert all("\n" not in problem for problem in caught.value.problems)
+
+
+def test_weights_that_were_cut_off_or_are_of_another_model_are_refused(tmp_path: Path):
+    folder = tmp_path / "checkpoint"
+    checkpoints.save(folder, make())
+    weights = folder / "weights.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-7])
+    with pytest.raises(InputError, match="damaged or of another model"):
+        checkpoints.load(folder)
+    weights.write_bytes(whole)
+    state = json.loads((folder / "state.json").read_text())
+    state["size"]["n_actions"] = 9
+    (folder / "state.json").write_text(json.dumps(state))
+    with pytest.raises(InputError, match=r"another model .*frame_branch"):
+        checkpoints.load(folder)
+
+
+def test_another_format_version_is_refused_with_both_numbers(tmp_path: Path):
+    folder = tmp_path / "checkpoint"
+    checkpoints.save(folder, make())
+    state = json.loads((folder / "state.json").read_text())
+    (folder / "state.json").write_text(json.dumps(state | {"format_version": 99}))
+    with pytest.raises(InputError, match=r"format version 99, this mucon reads 1: "):
+        checkpoints.load(folder)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path, there: bool):
+    if there:
+        (tmp_path / "checkpoint").mkdir()
+    assert not checkpoints.exists(tmp_path / "checkpoint")
+    with pytest.raises(InputError, match=r"no checkpoint in .*checkpoint"):
+        checkpoints.load(tmp_path / "checkpoint")
+
+
+SAVE_TWICE = """
+import sys
+from pathlib import Path
+from mucon import checkpoint
+from tests.test_checkpoint import make
+for seed in (1, 2):
+    checkpoint.save(Path(sys.argv[1]), make(seed, epoch=seed))
+"""
+
+
+def test_a_writer_killed_while_it_replaces_a_checkpoint_leaves_the_old_one_whole(tmp_path: Path):
+    folder = tmp_path / "checkpoint"
+    environment = {**os.environ, "MUCON_FAILPOINT": "checkpoint.between:1:kill", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", SAVE_TWICE, str(folder)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    found = checkpoints.load(folder)
+    assert (found.progress.epoch, weights_sha256(found.model)) == (1, weights_sha256(make(1).model))
+    checkpoints.save(folder, make(3, epoch=3))
+    assert checkpoints.load(folder).progress.epoch == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint"]
+
+
+def test_a_writer_killed_at_the_first_checkpoint_leaves_none(tmp_path: Path):
+    folder = tmp_path / "checkpoint"
+    environment = {**os.environ, "MUCON_FAILPOINT": "checkpoint.weights:1:kill", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", SAVE_TWICE, str(folder)], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert not checkpoints.exists(folder)
+    checkpoints.save(folder, make())
+    assert checkpoints.exists(folder)

@@ -1,0 +1,238 @@
+"""The configuration: typed replacement by path, round trips, what differs, and the recipes."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mucon.cli import _shown
+from mucon.config import TrainConfig, convert, field_types, flatten
+from mucon.errors import InputError
+from mucon.recipes import RECIPES
+from mucon.training_config import TrainingConfig
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+VALID = st.fixed_dictionaries(
+    {},
+    optional={
+        "seed": st.integers(0, 2**31),
+        "mask.shape": st.sampled_from(["box", "bell", "trapezoid"]),
+        "mask.overlap": st.floats(0, 0.99),
+        "mask.corner_aligned": st.booleans(),
+        "loss.smoothing": st.floats(0, 100),
+        "loss.normalise": st.sampled_from(["length", "stretched_length", "mask_sum"]),
+        "loss.detach_length": st.booleans(),
+        "loss.supervised_length_rule": st.sampled_from(["log", "share"]),
+        "mask.min_ramp_frames": st.floats(0, 100),
+        "backbone.kind": st.sampled_from(["dilated", "dual_dilated", "single"]),
+        "training.labelled": st.floats(0, 1),
+        "training.teacher_forcing": st.floats(0, 1),
+        "training.optimiser": st.sampled_from(["sgd", "adam"]),
+        "training.accumulate": st.integers(1, 100),
+        "training.warm_start": st.none() | st.sampled_from(["run", "runs/a b"]),
+        "backbone.pool_after": st.sets(st.integers(0, 10)).map(lambda s: tuple(sorted(s))),
+        "backbone.dropout": st.floats(0, 0.99),
+        "training.epochs": st.integers(1, 10_000),
+        "training.lr_drop_epoch": st.none() | st.integers(0, 10_000),
+        "training.learning_rate": st.floats(1e-9, 10),
+        "decoding.max_length": st.none() | st.integers(1, 10_000),
+        "decoding.length_prior": st.sampled_from(["segment", "class", "none"]),
+    },
+)
+
+
+@given(VALID)
+def test_a_configuration_survives_json(values):
+    config = TrainConfig().with_values(values)
+    assert TrainConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    assert flatten(config.to_dict()) == {**flatten(TrainConfig().to_dict()), **_plain(values)}
+
+
+@given(VALID)
+def test_the_text_that_is_shown_for_a_value_sets_it(values):
+    config = TrainConfig().with_values(values)
+    as_text = {path: _shown(value) for path, value in flatten(config.to_dict()).items()}
+    assert TrainConfig().with_values(as_text) == config
+
+
+@given(VALID)
+def test_the_differences_alone_make_the_configuration(values):
+    config = TrainConfig().with_values(values)
+    differences = config.differences()
+    assert TrainConfig().with_values(differences) == config
+    default = flatten(TrainConfig().to_dict())
+    assert all(value != default[path] for path, value in differences.items())
+
+
+def _plain(values):
+    return {path: list(value) if isinstance(value, tuple) else value for path, value in values.items()}
+
+
+@given(st.one_of(st.tuples(st.just(int), st.integers()), st.tuples(st.just(float), FINITE)))
+def test_a_number_and_its_text_are_the_same_value(pair):
+    kind, value = pair
+    for given_value in (value, str(value), f" {value} "):
+        converted = convert("x", given_value, kind)
+        assert converted == value
+        assert type(converted) is kind
+
+
+def test_whole_numbers_are_numbers_and_the_other_way_round_they_are_not():
+    assert TrainConfig().override("mask.overlap", 0) == TrainConfig().override("mask.overlap", "0.0")
+    with pytest.raises(InputError, match=r"training\.epochs is a whole number, not 3\.0"):
+        TrainConfig().override("training.epochs", 3.0)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        ("training.epochs", "many", "a whole number"),
+        ("training.epochs", True, "a whole number"),
+        ("training.epochs", None, "a whole number"),
+        ("training.lr_drop_epoch", "1.5", "a whole number or none"),
+        ("loss.smoothing", "much", "a finite number"),
+        ("loss.smoothing", "inf", "a finite number"),
+        ("loss.smoothing", float("nan"), "a finite number"),
+        ("loss.smoothing", 10**400, "a finite number"),
+        ("loss.smoothing", [1.0], "a finite number"),
+        ("loss.detach_length", 1, "true or false"),
+        ("loss.detach_length", "yes", "true or false"),
+        ("mask.shape", "boxx", "one of box, bell, trapezoid"),
+        ("mask.shape", ["box"], "one of box, bell, trapezoid"),
+        ("backbone.pool_after", "1,x", r"a list of whole numbers \(as 1,2,4\)"),
+        ("backbone.pool_after", 3, r"a list of whole numbers \(as 1,2,4\)"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused_with_path_value_and_what_is_expected(path, value, expected):
+    with pytest.raises(InputError, match=f"^{path} is {expected}, not ") as caught:
+        TrainConfig().override(path, value)
+    assert repr(value) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "near"),
+    [("loss.smooting", "loss.smoothing"), ("mask.shap", "mask.shape"), ("training.lr_drop_epochs", "lr_drop_epoch")],
+)
+def test_an_unknown_setting_is_refused_and_the_nearest_are_named(path, near):
+    with pytest.raises(InputError, match=f"'{path}' is not a setting .*{near}.*mucon recipes"):
+        TrainConfig().override(path, 1)
+
+
+def test_a_whole_room_is_no_setting():
+    with pytest.raises(InputError, match="'mask' is not a setting"):
+        TrainConfig.from_dict({"mask": 3})
+
+
+def test_all_problems_are_told_together():
+    with pytest.raises(InputError) as caught:
+        TrainConfig().with_values(
+            {"nonsense": 1, "mask.overlap": 2.0, "training.epochs": "x", "loss.length": -1, "backbone.dropout": 1}
+        )
+    named = [problem.split()[0] for problem in caught.value.problems]
+    assert sorted(named) == ["'nonsense'", "backbone.dropout", "loss.length", "mask.overlap", "training.epochs"]
+
+
+def test_a_configuration_is_not_changed_by_an_override():
+    config = TrainConfig()
+    assert config.override("mask.shape", "bell") != config
+    assert config == TrainConfig()
+
+
+def test_every_leaf_has_a_type_and_a_default():
+    known = field_types(TrainConfig)
+    assert set(known) == set(flatten(TrainConfig().to_dict()))
+    assert known["mask.shape"] == Literal["box", "bell", "trapezoid"]
+
+
+def test_choices_of_evaluation_and_of_the_machine_are_not_what_was_trained():
+    config = TrainConfig().with_values(
+        {"decoding.max_length": 7, "training.threads": 2, "seed": 4, "mask.shape": "bell"}
+    )
+    assert set(config.differences()) == {"decoding.max_length", "training.threads", "seed", "mask.shape"}
+    assert config.trained_differences() == {"mask.shape": "bell"}
+
+
+def test_the_seed_is_at_least_zero():
+    with pytest.raises(InputError, match="seed is at least 0, not -1"):
+        TrainConfig(seed=-1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"epochs": 0}, "epochs is at least 1, not 0"),
+        ({"learning_rate": 0.0}, "learning_rate is above 0, not 0.0"),
+        ({"lr_drop_fraction": 1.5}, "from 0 to 1, not 1.5"),
+        ({"lr_drop_epoch": -1}, "lr_drop_epoch is at least 0, not -1"),
+        ({"clip_norm": 0.0}, "clip_norm is above 0"),
+        ({"threads": 0}, "threads is at least 1"),
+        ({"labelled": 1.1}, "labelled is a share from 0 to 1, not 1.1"),
+        ({"labelled": float("nan")}, "labelled is a share from 0 to 1, not nan"),
+        ({"teacher_forcing": -0.1}, "teacher_forcing is a share from 0 to 1, not -0.1"),
+        ({"accumulate": 0}, "accumulate is at least 1, not 0"),
+        ({"progress_videos": -1}, "progress_videos is at least 0, not -1"),
+        ({"progress_every": 0}, "progress_every is at least 1, not 0"),
+    ],
+)
+def test_a_schedule_out_of_range_is_refused_with_the_value(settings, said):
+    with pytest.raises(InputError, match=said):
+        TrainingConfig(**settings)
+
+
+def test_the_rate_drops_after_a_share_of_the_run_or_an_epoch_that_is_named():
+    assert TrainingConfig().drop_after == 70
+    assert TrainingConfig(epochs=30).drop_after == 14
+    assert TrainingConfig(epochs=30, lr_drop_epoch=20).drop_after == 20
+    rates = [TrainingConfig(epochs=3, lr_drop_epoch=2).rate(epoch) for epoch in range(3)]
+    assert rates == pytest.approx([0.01, 0.01, 0.001])
+    assert [TrainingConfig(epochs=2, lr_drop_fraction=1.0).rate(epoch) for epoch in range(2)] == [0.01, 0.01]
+
+
+def test_the_recipes_are_the_papers_settings():
+    recipes = {name: recipe() for name, recipe in RECIPES.items()}
+    assert set(recipes) == {"breakfast", "breakfast_full", "hollywood", "demo", "published_program"}
+    assert recipes["breakfast"].differences() == {}
+    defaults = flatten(recipes["breakfast"].to_dict())
+    for path, value in {
+        "loss.mutual_consistency": 1.0,
+        "loss.transcript": 1.0,
+        "loss.length": 0.1,
+        "loss.smoothing": 0.1,
+        "loss.length_width": 2.0,
+        "loss.smoothing_threshold": 4.0,
+        "training.epochs": 150,
+        "training.learning_rate": 0.01,
+        "training.weight_decay": 0.005,
+        "training.clip_norm": 100.0,
+        "backbone.channels": 128,
+        "backbone.n_layers": 11,
+        "backbone.pool_after": [1, 2, 4, 8],
+        "backbone.dropout": 0.25,
+        "backbone.n_groups": 32,
+        "segment_branch.hidden": 128,
+        "mask.n_samples": 100,
+    }.items():
+        assert defaults[path] == value, path
+    hollywood = recipes["hollywood"]
+    assert (hollywood.backbone.pool_after, hollywood.loss.length, hollywood.training.drop_after) == ((1, 2, 4), 1.0, 60)
+    assert recipes["published_program"].differences() == {
+        "mask.overlap_rule": "published",
+        "mask.corner_aligned": True,
+        "loss.normalise": "stretched_length",
+        "loss.smoothing_rule": "after_mean",
+        "loss.supervised_length_rule": "share",
+        "loss.length_on_labelled": True,
+        "decoding.method": "published",
+        "decoding.length_prior": "class",
+    }
+    full = recipes["breakfast_full"]
+    assert (full.training.epochs, full.training.labelled, full.training.drop_after) == (110, 1.0, 70)
+    assert full.trained_differences().keys() == {
+        "training.epochs",
+        "training.labelled",
+        "training.lr_drop_fraction",
+    }

@@ -1,0 +1,72 @@
+"""A training step never reads a value back from the device: on `meta` tensors, which have none, that is an error."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from mucon.model import NetworkSize, build_model
+from mucon.training.optimiser import Optimiser
+from mucon.training.step import FrameLabels, loss_vector, video_losses
+from tests.helpers.factories import small_config
+
+SIZE = NetworkSize(dim=5, n_actions=4, max_segments=9)
+VARIANTS = {
+    "weak": {},
+    "labelled": {"labelled": True},
+    "free running": {"free": True},
+    "bell with overlap and wide ramps": {
+        "mask__shape": "bell",
+        "mask__overlap": 0.1,
+        "mask__min_ramp_frames": 2,
+        "loss__normalise": "mask_sum",
+    },
+    "published program's choices": {
+        "mask__corner_aligned": True,
+        "loss__smoothing_rule": "after_mean",
+        "loss__supervised_length_rule": "share",
+        "labelled": True,
+    },
+    "two dilations, true stride": {"backbone__kind": "dual_dilated", "backbone__upsampling": "stride"},
+    "one convolution": {"backbone__kind": "single"},
+    "adam": {"training__optimiser": "adam"},
+}
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_step_runs_on_tensors_that_have_no_values(variant: str, precision: torch.dtype) -> None:
+    settings = dict(VARIANTS[variant])
+    labelled, free = settings.pop("labelled", False), settings.pop("free", False)
+    config = small_config(**settings)
+    model = build_model(SIZE, config.backbone, config.segment_branch, seed=0).to("meta").train()
+    optimiser = Optimiser(model, config.training)
+    features = torch.empty(40, 5, device="meta", dtype=precision)
+    transcript = torch.empty(3, device="meta", dtype=torch.int64)
+    labels = FrameLabels(torch.empty(40, device="meta", dtype=torch.int64), transcript) if labelled else None
+    own = None
+    if free:
+        outputs, own = model.free_running(features, 3)
+    else:
+        outputs = model(features, transcript)
+    terms = video_losses(outputs, transcript, config.mask, config.loss, labels=labels, own=own)
+    assert {term.dtype for term in terms.values()} == {torch.float32}
+    terms["total"].backward()
+    done = torch.cat((loss_vector(terms), optimiser.step(0.01)))
+    assert done.device.type == "meta"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_step_on_a_gpu_never_waits_for_it() -> None:
+    config = small_config()
+    model = build_model(SIZE, config.backbone, config.segment_branch, seed=0).to("cuda").train()
+    optimiser = Optimiser(model, config.training)
+    features, transcript = torch.randn(40, 5, device="cuda"), torch.tensor([0, 2, 1], device="cuda")
+    for watched in (False, True):
+        torch.cuda.set_sync_debug_mode("error" if watched else "default")
+        try:
+            terms = video_losses(model(features, transcript), transcript, config.mask, config.loss)
+            terms["total"].backward()
+            optimiser.step(0.01)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")

@@ -1,0 +1,170 @@
+"""A sweep's page is valid, needs nothing but itself, holds every number and escapes what people write."""
+
+import dataclasses
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeps.service.plan.plan import Plan
+from sweeps.service.report.report import write_report
+from sweeps.service.report.trainings import write_links
+from tests.helpers.planted_pages import FAILED, HOSTILE, planted_page
+from tests.sweeps import small
+
+VOID = {"meta", "link", "br", "input", "img"}
+INDEPENDENT = {"script", "style"}
+
+
+class Page(HTMLParser):
+    """Elements, texts and whether tags are closed in their order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = [name for name, _ in attrs]
+        assert len(names) == len(set(names)), f"{tag} has an attribute twice: {names}"
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not (self.open and self.open[-1] in INDEPENDENT):
+            self.texts.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    return planted_page(tmp_path_factory.mktemp("page"))
+
+
+@pytest.fixture(scope="module")
+def text(plan: Plan) -> str:
+    return (plan.folder / f"{plan.name}.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(text: str) -> Page:
+    return Page(text)
+
+
+def test_every_tag_is_closed_in_its_order_and_no_name_stands_twice(text: str, page: Page) -> None:
+    assert text.startswith("<!DOCTYPE html>")
+    assert page.open == []
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids)) > 50
+    for _, attributes in page.elements:
+        target = attributes.get("href") or ""
+        if target.startswith("#"):
+            assert target[1:] in ids
+    for name in re.findall(r"url\(#([^)]*)\)", text):
+        assert name in ids
+
+
+def test_the_page_needs_nothing_but_itself_and_links_only_to_runs(plan: Plan, text: str, page: Page) -> None:
+    assert not any("src" in attributes for _, attributes in page.elements)
+    outward = [a["href"] for a in page.all("a") if not (a["href"] or "").startswith("#")]
+    assert outward
+    assert all((href or "").startswith("http://tracks.example/#/experiments/1/runs/") for href in outward)
+    assert not re.search(r"@import|url\((?!#)", text)
+    assert not re.search(r"https?://(?!tracks\.example)", text)
+
+
+def test_every_number_of_the_table_and_its_digits_stand_on_the_page(plan: Plan, page: Page) -> None:
+    known = plan.known()
+    shown = set(page.texts)
+    keys = {attributes.get("data-key") for _, attributes in page.elements}
+    table = plan.tables(known)[plan.name]
+    n_numbers = 0
+    for row in table.rows:
+        for column, summary in zip(table.columns, row.summaries, strict=True):
+            if summary is not None:
+                n_numbers += 1
+                assert summary.text(column.unit) in shown
+                assert repr(float(summary.mean)) in keys
+    assert n_numbers >= 8
+    for note in table.notes:
+        assert note in shown
+
+
+def test_what_people_write_is_text_and_not_markup(text: str, page: Page) -> None:
+    assert HOSTILE in "".join(page.texts)
+    assert HOSTILE not in text
+    assert "<script>alert" not in text
+    assert len(page.all("script")) == 1
+    assert not page.all("b")
+
+
+def test_every_cell_without_a_value_is_there_with_its_reason(page: Page) -> None:
+    assert "Trials without a value (2)" in page.texts
+    assert page.texts.count(FAILED) >= 1
+    assert {"failed", "missing"} <= set(page.texts)
+
+
+def test_the_page_tells_configuration_environment_curves_and_runs(plan: Plan, page: Page) -> None:
+    shown = "\n".join(page.texts)
+    for fact in (
+        "loss.smoothing",
+        "torch",
+        "2.13.0",
+        "node-1",
+        "python sweeps/planted_page.py --seeds 3",
+        "git_commit",
+    ):
+        assert fact in shown
+    finished = [cell for cell in plan.cells if plan.known()[cell.key].scores is not None]
+    curves = [attributes for attributes in page.all("svg") if attributes.get("class") == "curve"]
+    assert len(curves) == 2 * len(finished)
+    assert str(curves[0]["aria-label"]).startswith("loss, epoch 1 to 4: from 3.")
+    links = [str(a["href"]) for a in page.all("a")]
+    assert f"http://tracks.example/#/experiments/1/runs/{finished[0].identity}?a=1&b=2" in links
+    assert "http://tracks.example/#/experiments/1/runs/parent" in links
+
+
+def test_a_page_without_tracking_has_no_links_and_says_nothing_of_runs(plan: Plan, tmp_path: Path) -> None:
+    shutil.copytree(plan.results, tmp_path, dirs_exist_ok=True)
+    alone = dataclasses.replace(plan, results=tmp_path)
+    write_links(alone.folder, {})
+    known = alone.known()
+    write_report(alone, alone.tables(known), known)
+    page = Page((alone.folder / f"{alone.name}.html").read_text(encoding="utf-8"))
+    assert [a for a in page.all("a") if not str(a["href"]).startswith("#")] == []
+    assert "run" not in page.texts
+
+
+def test_report_makes_the_page_again_without_ray_mlflow_and_matplotlib(plan: Plan) -> None:
+    page = plan.folder / f"{plan.name}.html"
+    before = page.read_bytes()
+    page.unlink()
+    code = (
+        "import sys\nfrom sweeps.service.cli import main\n"
+        f"status = main(None, ['report', {plan.name!r}, '--results', {str(plan.results)!r}])\n"
+        "print(status, {'ray', 'mlflow', 'matplotlib'} & set(sys.modules))"
+    )
+    done = small.run([small.sys.executable, "-c", code])
+    assert done.stdout.splitlines()[-1] == "0 set()", done.stderr
+    assert page.read_bytes() == before
+
+
+def test_the_figures_digests_are_kept_beside_them(plan: Plan) -> None:
+    kept: dict[str, Any] = json.loads((plan.folder / "figures.json").read_text())
+    assert sorted(kept) == ["planted_page", "planted_page_training"]

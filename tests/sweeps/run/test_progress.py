@@ -1,0 +1,64 @@
+"""What a running sweep shows, in a file and on a terminal."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from sweeps.service.run.progress import EVERY, Progress, Running, seconds_left
+from sweeps.service.run.worker import Outcome
+from sweeps.service.trials.folder import State
+
+NAMES = {"a": "box, split 1, seed 1", "b": "bell, split 1, seed 1", "c": "trapezoid, split 1, seed 1"}
+
+
+def told(console: Console, every: float = EVERY) -> None:
+    with Progress(console, NAMES, every) as progress:
+        progress.epoch("a", {"epoch": 2, "epochs": 30, "loss.total": 1.25, "seconds": 20.0})
+        progress.epoch("b", {"epoch": 5, "epochs": 30, "loss.total": 0.6, "seconds": 5.0, "progress.full.mof": 0.432})
+        progress.epoch("b", {"epoch": 7, "epochs": 30, "loss.total": 0.5, "seconds": 7.0})
+        progress.ended("a", Outcome(State.FINISHED))
+        progress.ended("b", Outcome(State.FAILED, "ValueError: [no] cake"))
+        progress.ended("c", Outcome(State.MISSING))
+
+
+def test_a_file_gets_a_plain_line_for_each_trial_that_ended() -> None:
+    file = io.StringIO()
+    told(Console(file=file, width=80))
+    assert file.getvalue().splitlines() == [
+        "0:00 [1/3] box, split 1, seed 1 finished",
+        "0:00 [2/3] bell, split 1, seed 1 failed: ValueError: [no] cake",
+    ]
+
+
+def test_a_terminal_shows_the_running_trials_with_epoch_loss_accuracy_and_time_left() -> None:
+    file = io.StringIO()
+    told(Console(file=file, width=100, force_terminal=True))
+    shown = file.getvalue()
+    for text in ("box, split 1, seed 1", "2/30", "1.2500", "7/30", "0.5000", "[2/3] bell, split 1, seed 1 failed"):
+        assert text in shown
+    tables = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", table) for table in shown.split("trials")]
+    rows = {line.split(",")[0].strip("│ "): line for line in tables[3].splitlines() if "seed 1" in line}
+    assert re.split(r"\s*│\s*", rows["box"])[2:6] == ["2/30", "1.2500", "–", "4:40"]
+    assert re.split(r"\s*│\s*", rows["bell"])[2:6] == ["7/30", "0.5000", "43.2 %", "0:23"]
+    assert tables[3].startswith(" about 4:40 left")
+
+
+def test_plain_lines_say_the_same() -> None:
+    file = io.StringIO()
+    told(Console(file=file, width=80), every=0.0)
+    assert file.getvalue().splitlines()[2] == (
+        "0:00 [0/3] about 4:40 left; box, split 1, seed 1: epoch 2/30 loss 1.2500 training MoF – left 4:40; "
+        "bell, split 1, seed 1: epoch 7/30 loss 0.5000 training MoF 43.2 % left 0:23"
+    )
+
+
+def test_what_is_left_of_a_sweep_is_the_longest_trial_or_all_work_over_the_slots() -> None:
+    slow, fast = Running(1, 10, 1.0, None, 10.0), Running(5, 10, 1.0, None, 5.0)
+    assert seconds_left([], [], 3, 2) is None
+    assert seconds_left([Running(1, 10, 1.0)], [], 3, 2) is None
+    assert seconds_left([slow, fast], [], 0, 2) == 90
+    assert seconds_left([slow, fast], [], 4, 2) == pytest.approx((90 + 5 + 4 * 55) / 2)
+    assert seconds_left([], [20.0, 40.0], 3, 3) == 30
+    assert seconds_left([], [20.0], 0, 1) == 0

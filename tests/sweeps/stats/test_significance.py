@@ -1,0 +1,294 @@
+"""Tests of significance: the formulas against their definitions, the paper's numbers, and their error rates."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from mucon.errors import InputError
+from sweeps.service.stats.significance import (
+    Floats,
+    friedman_with_replicates,
+    holm,
+    rank_variance,
+    seeds_needed,
+    smallest_attainable_p,
+    wilcoxon_over_videos,
+)
+from sweeps.service.stats.summary import t_interval
+
+SMALL = settings(max_examples=25, deadline=None)
+TIED = st.sampled_from([0.1, 0.2, 0.3, 0.4, 0.5])
+
+
+def tables(k: st.SearchStrategy[int], blocks: st.SearchStrategy[int]) -> st.SearchStrategy[Floats]:
+    """Scores `[k B R]` with many ties, enough of them that the test has a number."""
+
+    def filled(shape: tuple[int, int, int]) -> st.SearchStrategy[Floats]:
+        values = st.lists(TIED, min_size=math.prod(shape), max_size=math.prod(shape))
+        return values.map(lambda found: np.array(found).reshape(shape))
+
+    return st.tuples(k, blocks, st.integers(3, 5)).flatmap(filled)
+
+
+def slow_chi_squared(values: Floats) -> float:
+    """From the definition, in fractions: ranks by counting, variance by summing, block by block."""
+    k, n_blocks, n_seeds = values.shape
+    largest = k * n_seeds
+    sums, variances = [Fraction(0)] * k, []
+    for block in range(n_blocks):
+        pooled = [values[j, block, r] for j in range(k) for r in range(n_seeds)]
+        ranks = [Fraction(sum(v < x for v in pooled) * 2 + sum(v == x for v in pooled) + 1, 2) for x in pooled]
+        variances.append(sum((rank - Fraction(largest + 1, 2)) ** 2 for rank in ranks) / (largest - 1))
+        for j in range(k):
+            sums[j] += sum(ranks[j * n_seeds : (j + 1) * n_seeds])
+    n = n_blocks * n_seeds
+    variance = sum(variances) / n_blocks
+    if variance == 0:
+        return 0.0
+    return float(n * sum((total / n - Fraction(largest + 1, 2)) ** 2 for total in sums) / variance)
+
+
+def apart(n_swaps: int, n_blocks: int = 4, n_seeds: int = 5) -> Floats:
+    """Two approaches whose rank sums are so many steps from where one is always better."""
+    first, second = [list(range(n_seeds, 2 * n_seeds)) for _ in range(n_blocks)], []
+    for block in first:
+        for place in range(n_seeds):
+            step = min(n_seeds, n_swaps)
+            block[place] -= step
+            n_swaps -= step
+        second.append([rank for rank in range(2 * n_seeds) if rank not in block])
+    return np.array([first, second], dtype=np.float64)
+
+
+def test_an_approach_that_is_always_better_has_the_papers_p() -> None:
+    outcome = friedman_with_replicates(apart(0))
+    assert outcome.statistic == pytest.approx(27.2727, abs=5e-5)
+    assert f"{outcome.p:.2e}" == "1.77e-07"
+    assert (outcome.n, outcome.counted, outcome.direction) == (20, "5 seeds on 4 splits", 1)
+    assert outcome.p == outcome.smallest_p
+
+
+def test_every_p_that_the_paper_prints_of_mof_is_one_that_the_test_can_give() -> None:
+    possible = [friedman_with_replicates(apart(swaps)).p for swaps in range(51)]
+    assert [f"{p:.2e}" for p in possible[:3]] == ["1.77e-07", "3.09e-07", "5.35e-07"]
+    rounded = [f"{p:.3f}" for p in possible if p is not None]
+    assert "0.465" in rounded
+    assert "0.001" in rounded
+
+
+@SMALL
+@given(tables(st.integers(2, 4), st.integers(1, 4)))
+def test_the_statistic_is_that_of_the_definition(values: Floats) -> None:
+    outcome = friedman_with_replicates(values)
+    if outcome.p is not None:
+        assert outcome.statistic == pytest.approx(slow_chi_squared(values), abs=1e-9)
+        assert outcome.p == pytest.approx(stats.chi2.sf(slow_chi_squared(values), len(values) - 1), abs=1e-12)
+
+
+@SMALL
+@given(tables(st.integers(3, 5), st.integers(1, 1)))
+def test_with_one_split_it_is_the_test_of_kruskal_and_wallis(values: Floats) -> None:
+    outcome = friedman_with_replicates(values)
+    if len(np.unique(values)) > 1:
+        expected = stats.kruskal(*values[:, 0, :])
+        assert (outcome.statistic, outcome.p) == pytest.approx((expected.statistic, expected.pvalue))
+    else:
+        assert (outcome.statistic, outcome.p) == (0.0, 1.0)
+
+
+@SMALL
+@given(st.lists(st.lists(TIED, min_size=3, max_size=3), min_size=4, max_size=8))
+def test_with_one_seed_it_is_friedmans_test(by_split: list[list[float]]) -> None:
+    values = np.array(by_split).T[:, :, None]
+    outcome = friedman_with_replicates(values)
+    if any(len(set(block)) > 1 for block in by_split):
+        expected = stats.friedmanchisquare(*values[:, :, 0])
+        assert (outcome.statistic, outcome.p) == pytest.approx((expected.statistic, expected.pvalue))
+    else:
+        assert outcome.p == 1.0
+
+
+def test_the_variance_of_untied_ranks_is_the_closed_form() -> None:
+    ranks = np.arange(1.0, 13.0).reshape(3, 1, 4)
+    assert rank_variance(ranks) == pytest.approx(12 * 13 / 12)
+
+
+def test_lower_is_better_turns_only_the_direction() -> None:
+    values = np.random.default_rng(1).normal(size=(2, 2, 4)) + np.array([0.4, 0])[:, None, None]
+    up, down = friedman_with_replicates(values), friedman_with_replicates(values, higher_is_better=False)
+    assert (up.direction, down.direction) == (1, -1)
+    assert up.p == pytest.approx(down.p)
+
+
+@SMALL
+@given(tables(st.integers(2, 4), st.integers(1, 3)), st.randoms(use_true_random=False))
+def test_the_order_of_rows_splits_and_seeds_does_not_matter(values: Floats, random: Random) -> None:
+    k, n_blocks, n_seeds = values.shape
+    shuffled = values[random.sample(range(k), k)][:, random.sample(range(n_blocks), n_blocks)]
+    shuffled = shuffled[:, :, random.sample(range(n_seeds), n_seeds)]
+    first, second = friedman_with_replicates(values), friedman_with_replicates(shuffled)
+    assert first.p == pytest.approx(second.p)
+    assert first.reason == second.reason
+
+
+@SMALL
+@given(st.permutations(range(16)), st.integers(0, 16), st.integers(0, 16))
+def test_p_falls_as_the_difference_grows(ranks: list[int], shift: int, more: int) -> None:
+    values = np.array(ranks, dtype=np.float64).reshape(2, 2, 4)
+    near, far = (
+        friedman_with_replicates(values + np.array([by + 0.5, 0])[:, None, None]) for by in (shift, shift + more)
+    )
+    if near.direction >= 0:
+        assert near.p is not None
+        assert far.p is not None
+        assert far.p <= near.p
+
+
+def test_the_smallest_attainable_p_is_that_of_rows_that_do_not_overlap() -> None:
+    assert smallest_attainable_p(1, 3) == pytest.approx(0.0495, abs=5e-5)
+    assert smallest_attainable_p(1, 5) == pytest.approx(0.0090, abs=5e-5)
+    for k, blocks, seeds in itertools.product((2, 3, 4), (1, 2, 4), (3, 5)):
+        block = np.arange(k * seeds, dtype=np.float64).reshape(k, 1, seeds)
+        assert smallest_attainable_p(blocks, seeds, k) == pytest.approx(
+            stats.chi2.sf(slow_chi_squared(np.repeat(block, blocks, axis=1)), k - 1)
+        )
+
+
+def test_too_few_seeds_are_said_in_words_with_the_number_that_is_enough() -> None:
+    outcome = friedman_with_replicates(apart(0, n_blocks=1, n_seeds=2))
+    assert (outcome.p, outcome.statistic, outcome.significant) == (None, None, False)
+    assert outcome.text() == (
+        "2 seeds on 1 split are too few: the smallest attainable p is 0.121, 3 seeds can give less than 0.05"
+    )
+    together = friedman_with_replicates(apart(0, n_blocks=1, n_seeds=3), comparisons=5)
+    assert together.text() == (
+        "3 seeds on 1 split are too few: the smallest attainable p is 0.0495, 0.248 after Holm over 5, "
+        "5 seeds can give less than 0.05"
+    )
+    assert seeds_needed(1, comparisons=5) == 5
+    assert friedman_with_replicates(apart(0, n_blocks=1, n_seeds=5), comparisons=5).p == smallest_attainable_p(1, 5)
+    assert "0 seeds on 1 split are too few" in friedman_with_replicates([[[]], [[]]]).text()
+
+
+def test_unequal_seeds_nan_and_a_single_row_are_refused_with_place_and_remedy() -> None:
+    with pytest.raises(InputError, match=r"row 0: \[3\]; row 1: \[2\]: take their common seeds \(`common_seeds`\)"):
+        friedman_with_replicates([[[1, 2, 3]], [[4, 5]]])
+    with pytest.raises(InputError, match=r"finite number, the one at \(1, 0, 2\) is nan: leave out"):
+        friedman_with_replicates([[[1, 2, 3]], [[4, 5, math.nan]]])
+    with pytest.raises(InputError, match="at least two rows, there are 1: give the others"):
+        friedman_with_replicates([[[1, 2, 3]]])
+
+
+@pytest.mark.parametrize(("n_seeds", "rate"), [(3, 2 / 20), (5, 14 / 252)])
+def test_the_error_rate_on_one_split_is_what_the_note_says(n_seeds: int, rate: float) -> None:
+    outcomes = []
+    for chosen in itertools.combinations(range(2 * n_seeds), n_seeds):
+        others = [rank for rank in range(2 * n_seeds) if rank not in chosen]
+        outcomes.append(friedman_with_replicates([[list(chosen)], [others]]).significant)
+    assert np.mean(outcomes) == pytest.approx(rate)
+
+
+def test_the_error_rate_with_the_papers_splits_and_seeds_is_five_percent() -> None:
+    random = np.random.default_rng(7)
+    hard = np.array([0.0, 3.0, -2.0, 1.0])[:, None]
+    wrong = [friedman_with_replicates(random.normal(size=(2, 4, 5)) + hard).significant for _ in range(400)]
+    assert 0.03 < np.mean(wrong) < 0.075
+
+
+def signed_rank_p(differences: list[float]) -> float:
+    """From the definition: the share of all sign patterns that are at least as uneven."""
+    sizes = [abs(d) for d in differences if d]
+    ranks = [Fraction(sum(v < x for v in sizes) * 2 + sum(v == x for v in sizes) + 1, 2) for x in sizes]
+    signs = [1 if d > 0 else -1 for d in differences if d]
+
+    def unevenness(pattern: Sequence[int]) -> Fraction:
+        return abs(sum((sign * rank for sign, rank in zip(pattern, ranks, strict=True)), Fraction(0)))
+
+    patterns = list(itertools.product((1, -1), repeat=len(ranks)))
+    return sum(unevenness(pattern) >= unevenness(signs) for pattern in patterns) / len(patterns)
+
+
+@SMALL
+@given(st.lists(st.integers(-4, 4), min_size=6, max_size=9))
+def test_few_videos_have_the_exact_p_with_ties_and_zeros(differences: list[int]) -> None:
+    outcome = wilcoxon_over_videos([0.1 * d + 0.3 for d in differences], [0.3] * len(differences))
+    assert outcome.p == pytest.approx(signed_rank_p([float(d) for d in differences]))
+    assert outcome.n == sum(d != 0 for d in differences)
+
+
+@pytest.mark.parametrize("n_videos", [6, 20, 50, 51, 200])
+def test_without_ties_the_p_over_videos_is_scipys(n_videos: int) -> None:
+    random = np.random.default_rng(n_videos)
+    first, second = random.normal(0.2, 1, n_videos), random.normal(0, 1, n_videos)
+    outcome, expected = wilcoxon_over_videos(first, second), stats.wilcoxon(first, second)
+    assert (outcome.statistic, outcome.p) == pytest.approx((expected.statistic, expected.pvalue), rel=1e-9)
+
+
+def test_many_tied_videos_have_scipys_p_corrected_for_ties() -> None:
+    differences = np.random.default_rng(3).integers(-3, 5, 120)
+    expected = stats.wilcoxon(differences[differences != 0])
+    assert wilcoxon_over_videos(0.1 * differences, np.zeros(120)).p == pytest.approx(expected.pvalue)
+
+
+def test_rounding_hides_neither_zeros_nor_ties() -> None:
+    first, second = [0.1 + 0.2, 0.7, 0.6, 0.5, 0.4, 0.9], [0.3, 0.6, 0.5, 0.4, 0.3, 1.0]
+    outcome = wilcoxon_over_videos(first, second)
+    assert outcome.counted == "5 of 6 videos differ"
+    assert outcome.p == pytest.approx(signed_rank_p([0, 1, 1, 1, 1, -1]))
+
+
+def test_equal_videos_cannot_be_told_apart_and_few_videos_are_said_in_words() -> None:
+    assert wilcoxon_over_videos([0.5] * 8, [0.5] * 8).p == 1.0
+    few = wilcoxon_over_videos([3, 4, 5, 6, 7], [0] * 5)
+    assert few.text() == (
+        "5 test videos are too few: the smallest attainable p is 0.0625, 6 videos can give less than 0.05"
+    )
+    with pytest.raises(InputError, match="take the videos that both have"):
+        wilcoxon_over_videos([1, 2], [1, 2, 3])
+
+
+def test_the_error_rate_over_videos_is_five_percent() -> None:
+    random = np.random.default_rng(11)
+    wrong = [wilcoxon_over_videos(*random.normal(size=(2, 25))).significant for _ in range(400)]
+    assert 0.03 < np.mean(wrong) < 0.075
+
+
+@SMALL
+@given(st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=1, max_size=5))
+def test_holm_is_the_closed_test_of_bonferroni(p_values: list[float | None]) -> None:
+    filled = [1.0 if p is None else p for p in p_values]
+    for place, adjusted in enumerate(holm(p_values)):
+        together = [s for n in range(1, 6) for s in itertools.combinations(range(len(filled)), n) if place in s]
+        closed = max(min(1.0, len(some) * min(filled[i] for i in some)) for some in together)
+        assert adjusted is None if p_values[place] is None else adjusted == pytest.approx(closed)
+
+
+def test_the_interval_holds_the_true_mean_as_often_as_it_says() -> None:
+    random = np.random.default_rng(5)
+    hard = np.array([0.0, 8.0, -5.0])[:, None]
+    draws = [t_interval(random.normal(size=(3, 3)) + hard) for _ in range(400)]
+    held = [abs(found.mean - 1) <= found.half_width for found in draws if found.half_width is not None]
+    assert len(held) == 400
+    assert 0.925 < np.mean(held) < 0.975
+
+
+def test_the_interval_is_students() -> None:
+    values = [0.49, 0.51, 0.46, 0.50, 0.53]
+    found = t_interval(values, confidence=0.9)
+    low, high = stats.t.interval(0.9, 4, loc=np.mean(values), scale=stats.sem(values))
+    assert found.half_width == pytest.approx((high - low) / 2)
+    assert found.mean == pytest.approx((high + low) / 2)
+    assert t_interval([[0.4], [0.6]]).mean == pytest.approx(0.5)
+    assert t_interval([[0.4], [0.6]]).half_width is None
+    with pytest.raises(InputError, match="at least one seed"):
+        t_interval([])
+    with pytest.raises(InputError, match="between 0 and 1, not 95"):
+        t_interval([0.5, 0.6], confidence=95)

@@ -1,0 +1,106 @@
+"""What the tracking server shows of a sweep is what its files say."""
+
+import csv
+import json
+import statistics
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from sweeps.service.plan.plan import Part, Plan
+from sweeps.service.spec.columns import Column, Variant
+from sweeps.service.spec.experiment import Cell, Experiment
+from sweeps.service.trials.folder import TrialFolder
+from tests.helpers.planted_sweeps import EVALUATION, split_data
+from tests.helpers.tracked import MASKS, artifacts_of, parent_of, runs, tracker
+from tests.helpers.trial_folders import write_ablation
+
+pytestmark = pytest.mark.service
+
+
+BEAM = "b" * 16
+ALIGNED = "a" * 16
+
+
+def evaluate_later(folder: Path, evaluation: str, task: str, choices: dict[str, int], mof: float) -> None:
+    TrialFolder(folder).write_result(
+        evaluation,
+        {
+            "task": task,
+            "choices": choices,
+            "scores": {"full": {"mof": mof, "edit": None}},
+            "seconds": {"full": mof / 10},
+            "train_seconds": 12.5,
+            "evaluate_seconds": 2.0,
+        },
+    )
+
+
+def test_scores_of_later_evaluations_stand_beside_the_first_ones(tmp_path: Path, mlflow_uri: str) -> None:
+    folders, rows = write_ablation(tmp_path / "results")
+    evaluate_later(folders[0], BEAM, "segmentation", {"decoding.beam": 10}, 0.8)
+    with tracker(mlflow_uri, rows) as shipping:
+        shipping.ship(folders)
+        evaluate_later(folders[0], ALIGNED, "alignment", {}, 0.9)
+        shipping.ship(folders)
+    shown = {run.data.tags["trial"]: run for run in runs(mlflow_uri)}
+    first = shown[folders[0].name]
+    names = ("full.mof", "beam 10/full.mof", "beam 10/full.inference_seconds", "alignment/full.mof")
+    assert [first.data.metrics[name] for name in names] == [pytest.approx(0.71), 0.8, pytest.approx(0.08), 0.9]
+    assert "beam 10/full.edit" not in first.data.metrics
+    assert "beam 10/train_seconds" not in first.data.metrics
+    assert first.data.tags["shipped_evaluations"] == f"{ALIGNED} {BEAM}"
+    assert "shipped_evaluations" not in shown[folders[1].name].data.tags
+
+
+def test_scores_on_the_server_are_those_of_parquet_and_their_means_those_of_the_table(
+    tmp_path: Path, mlflow_uri: str
+) -> None:
+    folders, rows = write_ablation(tmp_path / "results", seeds=2)
+    variants = {row: Variant(labels=(row,)) for row in rows.values()}
+    cells = [
+        Cell(
+            variant=variants[rows[folder.name]],
+            split="1",
+            seed=json.loads((folder / "trial.json").read_text())["seed"],
+            identity=folder.name,
+            evaluation=EVALUATION,
+        )
+        for folder in folders
+    ]
+    table = Experiment(
+        name=MASKS.name,
+        title=MASKS.title,
+        label_titles=("Row",),
+        variants=tuple(variants.values()),
+        columns=(Column(title="MoF", metric="mof"), Column(title="Edit", metric="edit", prediction="frames")),
+    )
+    plan = Plan(
+        name=MASKS.name,
+        title=MASKS.title,
+        parts=(Part(experiment=table, cells=tuple(cells)),),
+        splits={"1": split_data(1)},
+        results=tmp_path / "results",
+        store="/data/stores/tug",
+    )
+    known = plan.known()
+    paths = plan.write_tables(plan.tables(known), known)
+    with tracker(mlflow_uri, rows) as shipping:
+        assert shipping.finish(folders, paths).lines(tmp_path, mlflow_uri) == []
+
+    shown = {run.data.tags["trial"]: run.data.metrics for run in runs(mlflow_uri)}
+    lines = pq.read_table(paths["trials.parquet"]).to_pylist()
+    assert {line["identity"] for line in lines} == set(shown)
+    for line in lines:
+        scores = {name: value for name, value in line.items() if "." in name and value is not None}
+        assert len(scores) == 8
+        assert {name: shown[line["identity"]].get(name) for name in scores} == scores
+    with paths["ablation_masks.csv"].open(newline="") as file:
+        for row in list(csv.DictReader(file))[: len(variants)]:
+            of_row = [shown[cell.identity] for cell in cells if cell.variant.name == row["Row"]]
+            for name in ("full.mof", "frames.edit"):
+                assert float(row[f"{name}.mean"]) == pytest.approx(statistics.fmean(m[name] for m in of_row))
+                assert float(row[f"{name}.std"]) == pytest.approx(statistics.stdev(m[name] for m in of_row))
+    attached = artifacts_of(mlflow_uri, parent_of(mlflow_uri).info.run_id)
+    assert {f"tables/{name}" for name in paths} <= attached

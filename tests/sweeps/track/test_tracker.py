@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sweeps.service.plan.sweep_folder import write_sweep
+from sweeps.service.spec.experiment import SweepInfo
+from sweeps.service.track.sync import sync
+from sweeps.service.trials import lease
+from tests.helpers.tracked import EXPERIMENT, MASKS, artifacts_of, client, everything, parent_of, run_of, runs, tracker
+from tests.helpers.trial_folders import append_epoch, append_status, finish, row_of, write_ablation, write_trial
+
+pytestmark = pytest.mark.service
+
+
+def test_a_sweep_is_one_parent_with_a_child_for_each_trial(tmp_path: Path, mlflow_uri: str) -> None:
+    folders, rows = write_ablation(tmp_path / "results")
+    with tracker(mlflow_uri, rows) as shipping:
+        assert shipping.finish(folders, {}).lines(tmp_path, mlflow_uri) == []
+    parent, children = parent_of(mlflow_uri), runs(mlflow_uri)
+    assert parent.info.run_name == "ablation_masks"
+    assert parent.info.status == "FINISHED"
+    assert "Mask shapes and overlap" in parent.data.tags["mlflow.note.content"]
+    assert parent.data.tags["trials"] == "6 finished"
+    assert {run.data.tags["trial"] for run in children} == {folder.name for folder in folders}
+    assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
+    names = {
+        f"{row_of(shape, overlap)}, seed 1, split 1" for shape in ("box", "bell", "trapezoid") for overlap in (0, 0.1)
+    }
+    assert {run.info.run_name for run in children} == names
+
+
+def test_curves_and_scores_arrive_with_the_journals_steps_and_times(tmp_path: Path, mlflow_uri: str) -> None:
+    folder = write_trial(tmp_path, epochs=3, seed=2)
+    with tracker(mlflow_uri) as shipping:
+        shipping.ship([folder])
+    run = run_of(mlflow_uri, folder)
+    points = client(mlflow_uri).get_metric_history(run.info.run_id, "loss.total")
+    (mof,) = client(mlflow_uri).get_metric_history(run.info.run_id, "full.mof")
+    assert (mof.step, mof.timestamp) == (0, points[-1].timestamp)
+    assert [(point.step, point.timestamp) for point in points] == [
+        (step, 1_780_000_000_000 + 1000 * step) for step in (1, 2, 3)
+    ]
+    assert [point.value for point in points] == pytest.approx([3.02, 1.52, 1.02])
+    assert run.data.metrics["full.mof"] == pytest.approx(0.72)
+    assert run.data.metrics["frames.edit"] == pytest.approx(0.62)
+    assert run.data.metrics["full.iod.undefined"] == 1
+    assert not {"full.iod", "full.mof.undefined"} & set(run.data.metrics)
+    assert (run.info.start_time, run.info.end_time) == (1_780_000_000_000, 1_780_000_004_000)
+
+
+def test_parameters_of_two_trials_can_be_compared(tmp_path: Path, mlflow_uri: str) -> None:
+    long = ["a class of actions with a long name"] * 40
+    configs = [{"model": {"actions": [*long, last]}} for last in ("x", "y")]
+    folders = [write_trial(tmp_path, seed=seed, config=config) for seed, config in enumerate(configs, 1)]
+    folders.append(write_trial(tmp_path, shape="bell", overlap=0.1, config=configs[0]))
+    with tracker(mlflow_uri) as shipping:
+        shipping.ship(folders)
+    first, second, bell = (run_of(mlflow_uri, folder).data.params for folder in folders)
+    assert (first["mask.shape"], bell["mask.shape"]) == ("box", "bell")
+    assert (first["mask.overlap"], bell["mask.overlap"]) == ("0.0", "0.1")
+    assert first["training.betas"] == "[0.9, 0.999]"
+    assert (first["seed"], first["split"], first["method"], first["data"]) == ("1", "1", "mucon", "tug")
+    assert max(len(value) for value in first.values()) == 500
+    assert first["model.actions"] == bell["model.actions"] != second["model.actions"]
+
+
+def test_a_metric_with_an_at_sign_is_renamed_and_the_sweep_goes_on(tmp_path: Path, mlflow_uri: str) -> None:
+    folder = write_trial(tmp_path, extra={"F1@10": 0.5, "F1_at_10": 0.25, "acc (%)": 3.0, "../up": 1.0})
+    with tracker(mlflow_uri) as shipping:
+        assert shipping.ship([folder]).pending == {}
+    metrics = run_of(mlflow_uri, folder).data.metrics
+    twin = f"F1_at_10-{hashlib.sha256(b'F1@10').hexdigest()[:12]}"
+    assert (metrics["F1_at_10"], metrics[twin], metrics["acc ___"], metrics["up"]) == (0.25, 0.5, 3.0, 1.0)
+    assert not [name for name in metrics if "@" in name]
+
+
+def test_values_that_are_not_finite_are_counted_and_not_sent(tmp_path: Path, mlflow_uri: str) -> None:
+    folder = write_trial(tmp_path, extra={"a": float("nan"), "b": float("inf")})
+    with tracker(mlflow_uri) as shipping:
+        shipping.ship([folder])
+    metrics = run_of(mlflow_uri, folder).data.metrics
+    assert metrics["not_finite"] == 2
+    assert not {"a", "b"} & set(metrics)
+
+
+@pytest.mark.parametrize(
+    ("status", "shown"), [("finished", "FINISHED"), ("failed", "FAILED"), ("stopped", "KILLED"), ("diverged", "FAILED")]
+)
+def test_a_trial_that_ended_is_shown_as_ended_with_its_reason(
+    tmp_path: Path, mlflow_uri: str, status: str, shown: str
+) -> None:
+    folder = write_trial(tmp_path, status=status, reason="loss.mutual of video-7 at step 31")
+    with tracker(mlflow_uri) as shipping:
+        shipping.ship([folder])
+    run = run_of(mlflow_uri, folder)
+    assert (run.info.status, run.data.tags["state"], run.info.end_time) == (shown, status, 1_780_000_004_000)
+    assert run.data.tags.get("reason") == (None if status == "finished" else "loss.mutual of video-7 at step 31")
+
+
+def test_a_trial_whose_process_is_gone_is_shown_as_killed_and_as_running_again_when_it_goes_on(
+    tmp_path: Path, mlflow_uri: str
+) -> None:
+    folder = write_trial(tmp_path, status="running", epochs=2)
+    with tracker(mlflow_uri) as shipping:
+        shipping.ship([folder])
+        lost = run_of(mlflow_uri, folder)
+        assert (lost.info.status, lost.data.tags["state"]) == ("KILLED", "lost")
+        assert "without a word" in lost.data.tags["reason"]
+        held = lease.acquire(folder)
+        assert held is not None
+        with held:
+            append_status(folder, "running", 1_780_000_009_000)
+            append_epoch(folder, 3)
+            shipping.ship([folder])
+            again = run_of(mlflow_uri, folder)
+            assert (again.info.status, again.data.tags["reason"]) == ("RUNNING", "")
+            assert len(client(mlflow_uri).get_metric_history(again.info.run_id, "loss.total")) == 3
+        finish(folder, epochs=8)
+        shipping.ship([folder])
+    run = run_of(mlflow_uri, folder)
+    assert (run.info.status, run.info.end_time) == ("FINISHED", 1_780_000_009_000)
+
+
+def test_a_finished_run_keeps_checkpoint_configuration_and_predictions(tmp_path: Path, mlflow_uri: str) -> None:
+    folder = write_trial(tmp_path / "results")
+    table = tmp_path / "table.md"
+    table.write_text("| mask | MoF |\n|---|---|\n| box | 71.0 ± 0.8 |\n")
+    with tracker(mlflow_uri) as shipping:
+        shipping.finish([folder], {"table": table})
+    run, parent = run_of(mlflow_uri, folder), parent_of(mlflow_uri)
+    assert artifacts_of(mlflow_uri, run.info.run_id) == {
+        "checkpoint/config.json",
+        "checkpoint/weights.safetensors",
+        "config.json",
+        "predictions/frames.json",
+        "predictions/full.json",
+        "predictions/segments.json",
+        "result.json",
+    }
+    config = client(mlflow_uri).download_artifacts(run.info.run_id, "config.json", str(tmp_path))
+    assert json.loads(Path(config).read_text())["mask"] == {"shape": "box", "overlap": 0.0}
+    assert artifacts_of(mlflow_uri, parent.info.run_id) == {"sweep.json", "tables/table.md"}
+    assert "71.0 ± 0.8" in parent.data.tags["mlflow.note.content"]
+
+
+def test_the_recordings_are_an_input_of_each_run(tmp_path: Path, mlflow_uri: str) -> None:
+    folders, rows = write_ablation(tmp_path)
+    with tracker(mlflow_uri, rows) as shipping:
+        shipping.ship(folders)
+    for folder in folders:
+        (item,) = run_of(mlflow_uri, folder).inputs.dataset_inputs
+        assert (item.dataset.name, item.dataset.digest) == ("tug, split 1", "0123456789abcdef0123456789abcdef0123")
+        assert json.loads(item.dataset.source) == {"uri": "/data/stores/tug"}
+        assert json.loads(item.dataset.profile)["fingerprint"] == "0123456789abcdef" * 4
+        assert [(tag.key, tag.value) for tag in item.tags] == [("mlflow.data.context", "training")]
+
+
+def test_shipping_again_changes_nothing(tmp_path: Path, mlflow_uri: str) -> None:
+    folders, rows = write_ablation(tmp_path / "results")
+    with tracker(mlflow_uri, rows) as shipping:
+        shipping.finish(folders, {})
+        before = everything(mlflow_uri)
+        shipping.finish(folders, {})
+    with tracker(mlflow_uri, rows) as shipping:
+        shipping.finish(folders, {})
+    assert everything(mlflow_uri) == before
+    assert len(before) == 6
+    parent_of(mlflow_uri)
+
+
+def test_more_records_than_a_server_takes_at_once_arrive_whole(tmp_path: Path, mlflow_uri: str) -> None:
+    many = {f"option {i:03d}": i for i in range(230)}
+    folder = write_trial(tmp_path, epochs=90, extra={f"metric {i:02d}": float(i) for i in range(25)}, config=many)
+    with tracker(mlflow_uri) as shipping:
+        assert shipping.ship([folder]).pending == {}
+    run = run_of(mlflow_uri, folder)
+    history = client(mlflow_uri).get_metric_history(run.info.run_id, "metric 24")
+    assert [point.step for point in history] == list(range(1, 91))
+    assert sum(name.startswith("option") for name in run.data.params) == 230
+
+
+def test_another_sweep_marks_the_trials_that_it_uses(tmp_path: Path, mlflow_uri: str) -> None:
+    folders, rows = write_ablation(tmp_path)
+    other = SweepInfo(name="seeds_and_splits", title="Seeds", command="python sweeps/seeds_and_splits.py", config={})
+    with tracker(mlflow_uri, rows) as shipping:
+        shipping.finish(folders, {})
+    with tracker(mlflow_uri, {folders[0].name: "default"}, other) as shipping:
+        shipping.finish(folders[:1], {})
+    run = run_of(mlflow_uri, folders[0])
+    assert run.data.tags["sweep.ablation_masks"] == "box, 0 %"
+    assert run.data.tags["sweep.seeds_and_splits"] == "default"
+    assert run.data.tags["mlflow.parentRunId"] == parent_of(mlflow_uri).info.run_id
+    assert run.info.run_name == "box, 0 %, seed 1, split 1"
+    assert len(runs(mlflow_uri, "tags.`sweep.seeds_and_splits` LIKE '%'")) == 1
+    assert len(runs(mlflow_uri)) == 6
+
+
+def test_a_finished_run_stays_finished_while_the_trial_runs_in_another_results_folder(
+    tmp_path: Path, mlflow_uri: str
+) -> None:
+    done = write_trial(tmp_path / "here")
+    begun = write_trial(tmp_path / "there", status="running", epochs=1)
+    assert begun.name == done.name
+    for folder in (done, begun):
+        with tracker(mlflow_uri) as shipper:
+            shipper.ship([folder])
+    run = run_of(mlflow_uri, done)
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics["full.mof"] == pytest.approx(0.71)
+
+
+def test_two_runs_of_one_trial_become_one(tmp_path: Path, mlflow_uri: str) -> None:
+    folder = write_trial(tmp_path)
+    with tracker(mlflow_uri) as shipping:
+        experiment = client(mlflow_uri).get_experiment_by_name(EXPERIMENT).experiment_id
+        for _ in range(2):  # as two shippers at once, or a request that was sent again, make them
+            client(mlflow_uri).create_run(experiment, tags={"trial": folder.name, "trained_by": MASKS.name})
+        shipping.ship([folder])
+    assert run_of(mlflow_uri, folder).info.status == "FINISHED"
+
+
+def test_runs_that_were_deleted_are_made_anew(tmp_path: Path, mlflow_uri: str) -> None:
+    results = tmp_path / "results"
+    folders, rows = write_ablation(results)
+    lonely = write_trial(results, seed=77)
+    (write_sweep(results, MASKS, EXPERIMENT, rows) / "table.md").write_text("| mask |\n|---|\n| box |\n")
+    assert {name: shipment.complete for name, shipment in sync(results, mlflow_uri).items()} == {
+        "ablation_masks": True,
+        "other_trials": True,
+    }
+    before = everything(mlflow_uri)
+    assert lonely.name in before
+    assert len(before) == 7
+    server = client(mlflow_uri)
+    server.delete_run(parent_of(mlflow_uri).info.run_id)
+    for folder in folders[:2]:
+        server.delete_run(run_of(mlflow_uri, folder).info.run_id)
+    sync(results, mlflow_uri)
+    assert everything(mlflow_uri) == before
+    children = runs(mlflow_uri, "tags.trained_by = 'ablation_masks'")
+    assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent_of(mlflow_uri).info.run_id}
+    assert artifacts_of(mlflow_uri, parent_of(mlflow_uri).info.run_id) == {"sweep.json", "tables/table.md"}
+
+
+def test_a_deleted_experiment_comes_back(tmp_path: Path, mlflow_uri: str) -> None:
+    folders, rows = write_ablation(tmp_path)
+    with tracker(mlflow_uri, rows) as shipping:
+        shipping.finish(folders, {})
+        before = everything(mlflow_uri)
+    server = client(mlflow_uri)
+    server.delete_experiment(server.get_experiment_by_name(EXPERIMENT).experiment_id)
+    with tracker(mlflow_uri, rows) as shipping:
+        assert shipping.finish(folders, {}).complete
+    assert everything(mlflow_uri) == before
+
+
+def test_a_run_that_is_deleted_while_its_trial_runs_is_made_anew(tmp_path: Path, mlflow_uri: str) -> None:
+    folder = write_trial(tmp_path, status="running", epochs=2)
+    with tracker(mlflow_uri) as shipping:
+        shipping.ship([folder])
+        client(mlflow_uri).delete_run(run_of(mlflow_uri, folder).info.run_id)
+        append_epoch(folder, 3)
+        finish(folder)
+        assert shipping.ship([folder]).pending == {}
+    run = run_of(mlflow_uri, folder)
+    assert run.info.status == "FINISHED"
+    assert len(client(mlflow_uri).get_metric_history(run.info.run_id, "loss.total")) == 3
+
+
+def test_results_can_be_moved_and_shown_elsewhere(
+    tmp_path: Path, mlflow_uri: str, new_mlflow_uri: Callable[[Path], str]
+) -> None:
+    folders, rows = write_ablation(tmp_path / "results")
+    write_sweep(tmp_path / "results", MASKS, EXPERIMENT, rows)
+    with tracker(mlflow_uri, rows) as shipping:
+        shipping.finish(folders, {})
+    shutil.copytree(tmp_path / "results", tmp_path / "moved")
+    elsewhere = new_mlflow_uri(tmp_path / "elsewhere")
+    sync(tmp_path / "moved", elsewhere)
+    assert everything(elsewhere) == everything(mlflow_uri)
+
+
+def test_a_damaged_folder_does_not_keep_the_others_back(tmp_path: Path, mlflow_uri: str) -> None:
+    folders, rows = write_ablation(tmp_path)
+    (folders[2] / "trial.json").write_text('{"format_version": 99}')
+    with tracker(mlflow_uri, rows) as shipping:
+        shipment = shipping.finish(folders, {})
+    assert len(shipment.shipped) == 5
+    assert list(shipment.pending) == [folders[2].name]
+    assert "format version" in shipment.pending[folders[2].name]
+    lines = shipment.lines("results", mlflow_uri)
+    assert lines[-1] == f"later: mucon-sweeps sync results --tracking-uri {mlflow_uri}"
+    assert lines[-2].startswith("1 trial ")
+    assert len(runs(mlflow_uri)) == 5
+
+
+def test_a_sweep_that_is_not_finished_is_shown_as_killed(tmp_path: Path, mlflow_uri: str) -> None:
+    folders, rows = write_ablation(tmp_path)
+    with tracker(mlflow_uri, rows) as shipping:
+        shipping.ship(folders[:2])
+    assert parent_of(mlflow_uri).info.status == "KILLED"
+    with tracker(mlflow_uri, rows) as shipping:
+        assert parent_of(mlflow_uri).info.status == "RUNNING"
+        shipping.finish(folders, {})
+    assert parent_of(mlflow_uri).info.status == "FINISHED"

@@ -1,0 +1,138 @@
+"""The lease: one holder, whatever dies or hangs."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sweeps.service.trials import lease
+from sweeps.service.trials.lease import LeaseLostError
+
+HOLDER = """
+    import pathlib, sys, time
+    from sweeps.service import lease
+    held = lease.acquire(pathlib.Path(sys.argv[1]), duration=float(sys.argv[2]))
+    print("held" if held else "refused", flush=True)
+    time.sleep(60)
+"""
+
+
+def start(folder: Path, duration: float = 30.0) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", textwrap.dedent(HOLDER), str(folder), str(duration)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def said(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_second_process_is_refused_until_the_first_releases(tmp_path: Path) -> None:
+    held = lease.acquire(tmp_path)
+    assert held is not None
+    assert lease.acquire(tmp_path) is None
+    holder = lease.holder(tmp_path)
+    assert holder is not None
+    assert str(holder) == f"process {os.getpid()} on {socket.gethostname()}"
+    held.release()
+    assert lease.holder(tmp_path) is None
+    with lease.acquire(tmp_path) or pytest.fail("a released lease is free"):
+        assert lease.holder(tmp_path) is not None
+
+
+def test_of_many_processes_that_start_at_once_exactly_one_gets_the_lease(tmp_path: Path) -> None:
+    for round in range(2):  # of a fresh folder, and of one whose holder has been killed
+        processes = [start(tmp_path) for _ in range(5)]
+        try:
+            assert sorted(said(process) for process in processes) == ["held", *["refused"] * 4], round
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+
+
+def test_the_lease_of_a_killed_process_of_this_machine_is_free_at_once(tmp_path: Path) -> None:
+    process = start(tmp_path, duration=3600)
+    assert said(process) == "held"
+    assert lease.acquire(tmp_path) is None
+    process.kill()
+    process.wait()
+    held = lease.acquire(tmp_path)
+    assert held is not None
+    held.release()
+
+
+def test_a_lease_is_renewed_for_as_long_as_its_process_lives(tmp_path: Path) -> None:
+    with lease.acquire(tmp_path, duration=3) or pytest.fail("free") as held:
+        time.sleep(4)
+        held.check()
+        assert lease.acquire(tmp_path) is None
+
+
+def test_a_holder_that_slept_beyond_its_lease_stops_and_touches_nothing(tmp_path: Path) -> None:
+    process = start(tmp_path, duration=0.5)
+    assert said(process) == "held"
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        wait_until(lambda: lease.holder(tmp_path) is None)
+        with lease.acquire(tmp_path) or pytest.fail("an expired lease is free"):
+            os.kill(process.pid, signal.SIGCONT)
+            time.sleep(0.5)
+            holder = lease.holder(tmp_path)
+            assert holder is not None
+            assert holder.pid == os.getpid()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_lease_with_a_successor_is_lost(tmp_path: Path) -> None:
+    first = lease.acquire(tmp_path, duration=2)
+    assert first is not None
+    first.check()
+    mine = next(tmp_path.glob("lease-*.json"))
+    successor = mine.with_name("lease-00000002.json")
+    successor.write_text(mine.read_text().replace(str(os.getpid()), "1"))
+
+    def lost() -> bool:
+        try:
+            first.check()
+        except LeaseLostError as error:
+            return str(tmp_path) in str(error)
+        return False
+
+    wait_until(lost)
+    before = successor.read_text()
+    first.release()
+    assert successor.read_text() == before
+
+
+def test_a_lease_file_without_its_content_is_somebody_elses(tmp_path: Path) -> None:
+    (tmp_path / "lease-00000001.json").touch()
+    assert lease.acquire(tmp_path) is None
+    os.utime(tmp_path / "lease-00000001.json", (0, 0))
+    held = lease.acquire(tmp_path)
+    assert held is not None
+    held.release()
+
+
+def test_leases_leave_few_files(tmp_path: Path) -> None:
+    for _ in range(5):
+        held = lease.acquire(tmp_path)
+        assert held is not None
+        held.release()
+    assert len(list(tmp_path.iterdir())) <= 2
