@@ -24,7 +24,6 @@ from mucon.errors import (
     InputError,
     Interrupted,
 )
-from storage import StoreError
 
 if TYPE_CHECKING:
     from mucon.config import TrainConfig
@@ -40,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings_as_lines():
             return run(parsed)
-    except (InputError, StoreError) as error:
+    except InputError as error:
         for problem in error.problems:
             print(f"mucon: {problem}", file=sys.stderr)
         return EXIT_INPUT

@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self, Union
 
 from mucon.decoding.config import DecodingConfig
-from mucon.errors import InputError
+from mucon.errors import InputError, nearest
 from mucon.losses import LossConfig
 from mucon.masks import MaskConfig
 from mucon.model.backbone import BackboneConfig
 from mucon.model.segment_branch import SegmentBranchConfig
 from mucon.training_config import TrainingConfig
-from mucon.vocabulary import nearest
 
 NOT_TRAINED = (
     "decoding",

@@ -1,42 +1,52 @@
-"""What the library says when its input is wrong, and the exit statuses of the command lines."""
+"""Errors and warnings of the library, and the exit statuses of the command lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from storage.errors import (
+    EXIT_FAULT,
+    EXIT_INPUT,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_PARTIAL,
+    InputError,
+    Problem,
+    Rule,
+    nearest,
+    some,
+)
 
-EXIT_OK = 0
-EXIT_FAULT = 1
-"""Our fault: a traceback follows."""
-EXIT_INPUT = 2
-"""The input is wrong: one line for each problem."""
-EXIT_PARTIAL = 3
-"""Part of the work failed; the rest is done."""
-EXIT_INTERRUPTED = 130
-"""Ctrl-C or SIGTERM; what was done is kept."""
-
-
-class InputError(ValueError):
-    """One or more problems of an input, each a line: the rule, the value, the place and what to do.
-
-    Attributes:
-        problems: the lines, in the order in which they were found.
-    """
-
-    def __init__(self, problems: str | Iterable[str]) -> None:
-        self.problems: tuple[str, ...] = (problems,) if isinstance(problems, str) else tuple(problems)
-        super().__init__("\n".join(self.problems))
-
-    def __reduce__(self) -> tuple[type[InputError], tuple[tuple[str, ...]]]:
-        return type(self), (self.problems,)
+__all__ = [
+    "EXIT_FAULT",
+    "EXIT_INPUT",
+    "EXIT_INTERRUPTED",
+    "EXIT_OK",
+    "EXIT_PARTIAL",
+    "DataWarning",
+    "Diverged",
+    "InputError",
+    "Interrupted",
+    "Problem",
+    "Rule",
+    "nearest",
+    "some",
+]
 
 
 class DataWarning(UserWarning):
-    """The data can be used, but perhaps not as their owner thinks."""
+    """The data are usable but look suspicious.
+
+    Attributes:
+        problem: what looks suspicious.
+    """
+
+    def __init__(self, problem: Problem | str) -> None:
+        self.problem = Problem(rule="state", message=problem) if isinstance(problem, str) else problem
+        super().__init__(str(self.problem))
 
 
 class Interrupted(Exception):
-    """Training was asked to stop and has written a checkpoint from which the same bits go on."""
+    """Training was asked to stop and has written a checkpoint from which it resumes with the same bits."""
 
 
 class Diverged(ArithmeticError):
-    """Training met NaN or infinite values; the message names the epoch and what became so."""
+    """Training produced NaN or infinite values; the message names the epoch and the value."""

@@ -14,7 +14,7 @@ from mucon.checkpoint import Checkpoint
 from mucon.decoding.batches import Job, decode_many
 from mucon.decoding.config import DecodingConfig
 from mucon.device import choose_device
-from mucon.errors import InputError
+from mucon.errors import InputError, nearest
 from mucon.inference import PREDICTIONS, TASKS, Prediction, align_transcript
 from mucon.inference.predictions import begin, transcript_problems
 from mucon.inference.training_facts import training_facts
@@ -24,7 +24,7 @@ from mucon.metrics.confusion import confusion_matrix, frames_per_action, precisi
 from mucon.metrics.scores import Scores, score
 from mucon.segments import Segmentation
 from mucon.videos import Video
-from mucon.vocabulary import Vocabulary, nearest
+from mucon.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mucon.errors import InputError
+from mucon.errors import InputError, nearest
 from mucon.evaluation import Evaluation
 from mucon.segments import Segmentation
 from mucon.videos import Video
-from mucon.vocabulary import Vocabulary, nearest
+from mucon.vocabulary import Vocabulary
 
 COLOURS = ("#0072B2", "#F0E442", "#D55E00", "#56B4E9", "#000000", "#009E73", "#CC79A7", "#E69F00")
 """Okabe and Ito's palette, apart for the colour-blind; the first five are apart in grey too, the others by patterns."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from mucon.errors import InputError
+from mucon.errors import InputError, nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +97,3 @@ class Vocabulary:
     def from_dict(cls, value: dict[str, Any]) -> Vocabulary:
         """The inverse of `to_dict`."""
         return cls(tuple(value["actions"]), tuple(value["background"]))
-
-
-def nearest(name: str, known: Sequence[str]) -> str:
-    """` (did you mean 'a', 'b'?)` with the known names nearest to `name`, or nothing.
-
-    >>> nearest("lenght", ["length", "mutual"])
-    " (did you mean 'length'?)"
-    """
-    matches = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    return f" (did you mean {', '.join(repr(m) for m in matches)}?)" if matches else ""

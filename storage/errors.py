@@ -1,30 +1,118 @@
-"""What the store says when a data set, a store or a request is wrong."""
+"""Problems of an input as values, the error that carries them, and the exit statuses of the command lines."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+EXIT_OK = 0
+EXIT_FAULT = 1
+"""Internal error; a traceback is printed."""
+EXIT_INPUT = 2
+"""Invalid input; one line per problem is printed."""
+EXIT_PARTIAL = 3
+"""Part of the work failed; the rest is done."""
+EXIT_INTERRUPTED = 130
+"""Ctrl-C or SIGTERM; finished work is kept."""
+
+Rule = Literal[
+    "missing",  # something required is absent
+    "unknown",  # a name that does not exist; `hint` lists the nearest ones
+    "duplicate",  # something that must be unique occurs more than once
+    "type",  # a value of another type
+    "range",  # a value outside its range
+    "shape",  # an array or list of another shape or length
+    "mismatch",  # two parts of an input contradict each other
+    "conflict",  # two choices exclude each other
+    "unreadable",  # a file that cannot be opened or parsed
+    "damaged",  # a file of ours whose content is incomplete or fails its checksum
+    "version",  # a file of another format version
+    "exists",  # a target that exists and would be overwritten
+    "busy",  # something another process holds
+    "unreachable",  # a server that does not answer
+    "unsupported",  # a valid request that this machine or format cannot serve
+    "state",  # an operation that the current state does not allow
+]
+"""Which rule an input breaks; programs and tests read it, people read the sentence."""
 
 
-class StoreError(ValueError):
-    """One or more problems, each a line: the rule, the value, the place and what to do.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing that is wrong with an input.
+
+    The sentence is made by `str()`: `PLACE: MESSAGE; HINT`. Without a message it is `expected EXPECTED, got VALUE`.
 
     Attributes:
-        problems: the lines, in the order in which they were found.
+        rule: the rule that is broken.
+        place: where: a file with its line, a setting, a video, an option.
+        value: what was found there; None where nothing was.
+        expected: what is allowed there.
+        message: the sentence, for problems that `expected ..., got ...` does not describe.
+        hint: what to do, where that is not obvious.
+
+    >>> str(Problem(rule="range", place="training.epochs", value=0, expected="at least 1"))
+    'training.epochs: expected at least 1, got 0'
+    >>> print(Problem(rule="duplicate", place="map.txt:3", value="x", message="duplicate action 'x'", hint="rename it"))
+    map.txt:3: duplicate action 'x'; rename it
     """
 
-    def __init__(self, problems: str | Iterable[str]) -> None:
-        lines = (problems,) if isinstance(problems, str) else tuple(problems)
-        # Other libraries' messages, which some lines quote, have line ends of their own.
-        self.problems: tuple[str, ...] = tuple(" ".join(line.splitlines()) for line in lines)
-        super().__init__("\n".join(self.problems))
+    rule: Rule
+    place: str = ""
+    value: object = None
+    expected: str = ""
+    message: str = ""
+    hint: str = ""
 
-    def __reduce__(self) -> tuple[type[StoreError], tuple[tuple[str, ...]]]:
+    def __str__(self) -> str:
+        got = f"got {self.value!r}" if self.value is not None else "got nothing"
+        body = self.message or f"expected {self.expected}, {got}"
+        line = f"{f'{self.place}: ' if self.place else ''}{body}{f'; {self.hint}' if self.hint else ''}"
+        return " ".join(line.split("\n"))  # messages of other libraries contain line breaks
+
+    def under(self, place: object) -> Problem:
+        """The same problem inside a larger place, such as a key inside a file.
+
+        >>> Problem(rule="unknown", place="seeds", value="x").under("mine.yaml").place
+        'mine.yaml: seeds'
+        """
+        return replace(self, place=f"{place}: {self.place}" if self.place else str(place))
+
+
+class InputError(ValueError):
+    """One or more problems of an input.
+
+    Attributes:
+        problems: in the order in which they were found.
+    """
+
+    def __init__(self, problems: Problem | str | Iterable[Problem | str]) -> None:
+        found = (problems,) if isinstance(problems, Problem | str) else tuple(problems)
+        self.problems: tuple[Problem, ...] = tuple(
+            Problem(rule="state", message=one) if isinstance(one, str) else one for one in found
+        )
+        super().__init__("\n".join(map(str, self.problems)))
+
+    @property
+    def line(self) -> str:
+        """All problems in one line."""
+        return "; ".join(map(str, self.problems))
+
+    def under(self, place: object) -> list[Problem]:
+        """The problems inside a larger place, see `Problem.under`."""
+        return [problem.under(place) for problem in self.problems]
+
+    def __reduce__(self) -> tuple[type[InputError], tuple[tuple[Problem, ...]]]:
         return type(self), (self.problems,)
 
 
+class StoreError(InputError):
+    """A dataset, a store or a request to a store is wrong."""
+
+
 def nearest(name: str, known: Sequence[str]) -> str:
-    """` (did you mean 'a', 'b'?)` with the known names nearest to `name`, or nothing.
+    """` (did you mean 'a', 'b'?)` with the known names nearest to `name`, or an empty string.
 
     >>> nearest("pour_mlik", ["pour_milk", "stir"])
     " (did you mean 'pour_milk'?)"
@@ -34,7 +122,7 @@ def nearest(name: str, known: Sequence[str]) -> str:
 
 
 def some(names: Iterable[object], limit: int = 5) -> str:
-    """The first names and how many more there are.
+    """The first names and the number of further ones.
 
     >>> some(["a", "b", "c"], limit=2)
     'a, b and 1 more'

@@ -94,6 +94,6 @@ class _Named:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, InputError):
-            raise InputError(f"{self.video}: {problem}" for problem in error.problems) from error
+            raise InputError(error.under(self.video)) from error
         if error is not None:
             error.add_note(f"while decoding {self.video!r}")

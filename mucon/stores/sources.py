@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mucon.errors import InputError
+from mucon.errors import InputError, nearest
 from mucon.synthetic.annotations import read_annotations
 from mucon.synthetic.lengths import STATISTICS, completed, read_statistics
-from mucon.vocabulary import Vocabulary, nearest
+from mucon.vocabulary import Vocabulary
 from storage.layouts.mapping import read_mapping
 from storage.layouts.splits import read_splits
 from storage.layouts.text import Names

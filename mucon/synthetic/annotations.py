@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mucon.errors import InputError
-from mucon.vocabulary import nearest
+from mucon.errors import InputError, nearest
 
 TRANSCRIPTS = "transcripts.csv"
 _CUT = re.compile(r"frames_without_last_(\S+)")

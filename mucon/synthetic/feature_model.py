@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from mucon.errors import InputError
-from mucon.vocabulary import nearest
+from mucon.errors import InputError, nearest
 
 DTYPES = ("float16", "float32", "float64")
 

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from mucon.errors import InputError
+from mucon.errors import InputError, nearest
 from mucon.synthetic.annotations import Annotation, rows_of
 from mucon.synthetic.features import LENGTHS, keyed
-from mucon.vocabulary import nearest
 
 STATISTICS = "class_length_stats.csv"
 

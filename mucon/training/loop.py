@@ -212,7 +212,7 @@ class _Run:
         try:
             self.optimiser.load_state(state)
         except InputError as error:
-            raise InputError(f"{self.path}: {problem}" for problem in error.problems) from error
+            raise InputError(error.under(self.path)) from error
 
     def _start(self, size: NetworkSize) -> tuple[MuConNetwork, Mapping[str, Tensor] | None]:
         """The network: of the checkpoint, of `training.warm_start` or fresh; and the checkpoint's optimiser state."""

@@ -16,10 +16,8 @@ from rich.console import Console
 
 import sweeps
 from mucon.config import TrainConfig
-from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, InputError
+from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, InputError, nearest
 from mucon.recipes import RECIPES
-from mucon.vocabulary import nearest
-from storage import StoreError
 from sweeps.service.driver import Running, run_plan, show
 from sweeps.service.plan.plan import Plan, make_plan, read_plan
 from sweeps.service.report.report import write_report
@@ -52,7 +50,7 @@ def main(experiment: Sweep | None = None, arguments: Sequence[str] | None = None
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         return _run_script(experiment, words) if experiment is not None else _run_command(words)
-    except (InputError, StoreError) as error:
+    except InputError as error:
         for problem in error.problems:
             print(f"error: {problem}", file=sys.stderr)
         return EXIT_INPUT

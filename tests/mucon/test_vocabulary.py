@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mucon.errors import InputError
-from mucon.vocabulary import Vocabulary, nearest
+from mucon.errors import InputError, nearest
+from mucon.vocabulary import Vocabulary
 
 NAMES = st.lists(st.text(min_size=1), min_size=1, max_size=8, unique=True)
 

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import mucon
-from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, InputError
+from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, InputError, nearest
 from mucon.training import EpochReport
-from mucon.vocabulary import nearest
 from storage import open_store
 from sweeps.service.plan.recordings import absolute, split_facts
 from sweeps.service.run.worker import run_trial

@@ -20,7 +20,7 @@ from mucon.evaluation import Evaluation, evaluate
 from mucon.inference import PREDICTIONS
 from mucon.training import EpochReport, train
 from mucon.videos import videos_of, vocabulary_of
-from storage import StoreError, open_store
+from storage import open_store
 from sweeps.service.spec.experiment import Trial
 from sweeps.service.trials import journal, lease, provenance
 from sweeps.service.trials.folder import State, TrialFolder, write_json
@@ -132,8 +132,8 @@ def _recorded(
         outcome = Outcome(State.STOPPED, "interrupted; goes on from its checkpoint")
     except Diverged as error:
         outcome = Outcome(State.DIVERGED, str(error))
-    except (InputError, StoreError) as error:
-        outcome = Outcome(State.FAILED, "; ".join(error.problems))
+    except InputError as error:
+        outcome = Outcome(State.FAILED, error.line)
     except Exception as error:  # the border of a trial: whatever went wrong is its outcome, and others go on
         (folder.path / "traceback.txt").write_text(traceback.format_exc())
         outcome = Outcome(State.FAILED, " ".join(f"{type(error).__name__}: {error}".split()))

@@ -10,8 +10,7 @@ from typing import Any
 import mucon
 from mucon import checkpoint, recipes
 from mucon.config import TrainConfig
-from mucon.errors import InputError
-from mucon.vocabulary import nearest
+from mucon.errors import InputError, nearest
 from sweeps.service.spec.columns import MUCON_COLUMNS, Column, Variant
 from sweeps.service.spec.figure import Figure
 from sweeps.service.trials.identity import evaluation_identity, training_identity

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mucon.vocabulary import nearest
+from mucon.errors import nearest
 
 Kind = Literal["bars", "curve", "scatter", "segmentations"]
 KINDS = ("bars", "curve", "scatter", "segmentations")

@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mucon.errors import InputError
-from mucon.vocabulary import nearest
+from mucon.errors import InputError, nearest
 from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Collection, Experiment
 

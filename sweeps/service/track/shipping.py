@@ -93,7 +93,7 @@ class Shipping:
                 self._tracker.open()
                 self._opened = True
             except InputError as error:
-                reason = "; ".join(error.problems)
+                reason = error.line
                 unsent = {folder.name: reason for folder in self._folders if folder.exists()}
                 self._shipment = Shipment(pending=unsent, unreachable=reason)
         return self._opened

@@ -134,7 +134,7 @@ class Tracker:
                 if self._seen[folder.identity][1] is not None:
                     shipped.append(folder.identity)
             except InputError as error:
-                pending[folder.identity] = "; ".join(error.problems)
+                pending[folder.identity] = error.line
             except (MlflowException, OSError) as error:
                 pending[folder.identity] = _one_line(error)
                 unreachable = self._silence()

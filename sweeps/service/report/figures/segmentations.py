@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mucon.errors import InputError
+from mucon.errors import InputError, nearest
 from mucon.plots import segmentation_figure
 from mucon.segments import Segmentation
 from mucon.videos import videos_of, vocabulary_of
-from mucon.vocabulary import Vocabulary, nearest
+from mucon.vocabulary import Vocabulary
 from storage import StoreError, open_store
 from sweeps.service.spec.experiment import Cell
 from sweeps.service.spec.figure import Figure
@@ -62,7 +62,7 @@ def segmentations(
     try:
         opened = open_store(store)
     except StoreError as error:
-        return Bars(rows={}, vocabulary=None, fps=None, notes=(f"no segmentations: {'; '.join(error.problems)}",))
+        return Bars(rows={}, vocabulary=None, fps=None, notes=(f"no segmentations: {error.line}",))
     vocabulary, split = vocabulary_of(opened), cells[0].split
     test = {video.id: video for video in videos_of(opened, split, "test")}
     chosen = chosen_recordings(shape, list(test), split)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mucon.config import TrainConfig, field_types, flatten
+from mucon.errors import nearest
 from mucon.inference import PREDICTIONS, TASKS
-from mucon.vocabulary import nearest
 
 VARIANT_KEYS = ("name", "set", "prediction", "task")
 MAX_ROWS = 1000

@@ -10,9 +10,8 @@ from dataclasses import fields
 from typing import Any
 
 from mucon.config import TrainConfig
-from mucon.errors import InputError
+from mucon.errors import InputError, nearest
 from mucon.recipes import RECIPES, breakfast, demo
-from mucon.vocabulary import nearest
 from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.spec.figure import Figure
@@ -105,7 +104,7 @@ def experiment_of(value: object, *, file: str, stem: str, taken: Collection[str]
             **told,
         )
     except InputError as error:
-        raise InputError(f"{file}: {problem}" for problem in error.problems) from None
+        raise InputError(error.under(file)) from None
 
 
 def _check_values(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mucon.errors import nearest
 from mucon.inference import PREDICTIONS
 from mucon.metrics.alignment import BY_INDEX
 from mucon.metrics.boundaries import BOUNDARY_ERROR, BOUNDARY_ERROR_BY_INDEX
 from mucon.metrics.scores import METRICS
-from mucon.vocabulary import nearest
 from sweeps.service.spec.columns import Column
 from sweeps.service.trials.cell_results import TIMES
 

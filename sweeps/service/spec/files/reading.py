@@ -101,7 +101,7 @@ def _of_python(path: Path, taken: Collection[str]) -> Experiment | Tables:
     except SyntaxError as error:
         raise InputError(f"{path}: line {error.lineno}: this is no Python ({error.msg}): correct it") from None
     except InputError as error:
-        raise InputError(f"{path}: {problem}" for problem in error.problems) from None
+        raise InputError(error.under(path)) from None
     found = getattr(module, "EXPERIMENT", None)
     if not isinstance(found, Experiment | Tables):
         raise InputError(
