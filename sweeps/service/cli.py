@@ -20,12 +20,13 @@ from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, In
 from mucon.recipes import RECIPES
 from sweeps.service.driver import Running, run_plan, show
 from sweeps.service.plan.plan import Plan, make_plan, read_plan
+from sweeps.service.plan.sweep_folder import SweepInfo
 from sweeps.service.report.report import write_report
-from sweeps.service.run.dry_run import dry_run
-from sweeps.service.run.placement import place_trials
+from sweeps.service.run.estimate import dry_run
 from sweeps.service.run.reproduction import add_command as add_reproduce
 from sweeps.service.run.reproduction import reproduce
-from sweeps.service.spec.experiment import Collection, Experiment, SweepInfo
+from sweeps.service.run.resources import place_trials
+from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.spec.files.content import FORMAT
 from sweeps.service.spec.files.reading import is_file_name, read_experiment
 from sweeps.service.spec.rows import only_rows, renamed

@@ -11,13 +11,11 @@ from rich.console import Console
 from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, InputError
 from sweeps.service.plan.plan import Plan, read_plan
 from sweeps.service.plan.sweep_folder import FILE as SWEEP_FILE
-from sweeps.service.plan.sweep_folder import write_sweep
+from sweeps.service.plan.sweep_folder import SweepInfo, write_links, write_sweep
 from sweeps.service.report.report import check_figures, write_report
-from sweeps.service.report.trainings import write_links
-from sweeps.service.run import resources as preflight
-from sweeps.service.run.placement import Placement, place_trials
 from sweeps.service.run.progress import Progress
-from sweeps.service.spec.experiment import SweepInfo, Trial
+from sweeps.service.run.ray_environment import set_ray_environment
+from sweeps.service.run.resources import Placement, place_trials
 from sweeps.service.tables.best import best_lines
 from sweeps.service.tables.table import Table
 from sweeps.service.tables.text import for_terminal
@@ -27,6 +25,7 @@ from sweeps.service.track.tracker import Tracker
 from sweeps.service.trials import lease
 from sweeps.service.trials.cell_results import Known
 from sweeps.service.trials.folder import TO_RUN, State
+from sweeps.service.trials.trial import Trial
 
 TRACKING_EXPERIMENT = "mucon"
 """One experiment of the tracking server for all sweeps, since sweeps share trials."""
@@ -148,7 +147,7 @@ def _run(
 
 def _train(plan: Plan, missing: Sequence[Trial], how: Running, where: Placement, place: Path, console: Console) -> bool:
     """Runs trials on Ray; tells whether they were interrupted."""
-    preflight.set_ray_environment()
+    set_ray_environment()
     from sweeps.service.run.engine import run_trials  # imports ray, which reads its environment then
 
     names = {cell.key: str(cell) for cell in plan.cells if cell.key in {trial.key for trial in missing}}

@@ -1,6 +1,9 @@
-"""Times as people read them."""
+"""Values and durations as text, and the one place that prints a line."""
 
 from __future__ import annotations
+
+import hashlib
+import json
 
 
 def duration(seconds: float) -> str:
@@ -37,3 +40,24 @@ def significant(value: float, digits: int) -> str:
     ('1362', '0.0352', '7')
     """
     return f"{value:.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:.{digits}g}"
+
+
+MAX_PARAM = 500
+"""Characters of a parameter's value; old servers refuse more, and a table column shows less."""
+
+
+def param_text(value: object) -> str:
+    """A value as text that is equal exactly where the values are equal.
+
+    Longer than 500 characters: the beginning and a digest of the whole, which stands in the artifact config.json.
+
+    >>> param_text(0.1), param_text(True), param_text("box"), param_text([1, 2]), param_text(None)
+    ('0.1', 'true', 'box', '[1, 2]', 'null')
+    """
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= MAX_PARAM else f"{text[: MAX_PARAM - 24]} ... sha256:{digest(text)}"
+
+
+def digest(text: str) -> str:
+    """Twelve hexadecimal digits that stand for a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

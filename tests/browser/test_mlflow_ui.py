@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.service.spec.experiment import SweepInfo
+from sweeps.service.plan.sweep_folder import SweepInfo
 from sweeps.service.track.tracker import Tracker
 from tests.browser.chromium import Chromium
 from tests.helpers.services import MLflowServer, need

@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 
 from sweeps.service.plan.plan import Plan
-from sweeps.service.plan.sweep_folder import write_sweep
+from sweeps.service.plan.sweep_folder import SweepInfo, write_links, write_sweep
 from sweeps.service.report.report import write_report
-from sweeps.service.report.trainings import write_links
 from sweeps.service.spec.columns import Column, Variant
-from sweeps.service.spec.experiment import Experiment, SweepInfo
+from sweeps.service.spec.experiment import Experiment
 from tests.helpers.planted_sweeps import Unfinished, make_sweep
 from tests.helpers.trial_folders import ENVIRONMENT, START, append, append_epoch
 

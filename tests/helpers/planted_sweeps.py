@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import Part, Plan
 from sweeps.service.plan.recordings import SplitData
-from sweeps.service.spec.experiment import Cell, Experiment
+from sweeps.service.spec.experiment import Experiment
 
 EVALUATION = "e" * 16
 PREDICTIONS = ("frames", "segments", "full")

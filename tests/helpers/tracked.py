@@ -7,7 +7,7 @@ from typing import Any
 
 from mlflow import MlflowClient
 
-from sweeps.service.spec.experiment import SweepInfo
+from sweeps.service.plan.sweep_folder import SweepInfo
 from sweeps.service.track.tracker import Tracker
 
 EXPERIMENT = "mucon"

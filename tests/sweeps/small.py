@@ -18,7 +18,7 @@ import numpy as np
 from mucon.config import TrainConfig
 from storage import StoreWriter, open_store
 from sweeps.service.plan.recordings import absolute, split_data
-from sweeps.service.spec.experiment import Trial
+from sweeps.service.trials.trial import Trial
 
 ROOT = Path(__file__).parents[2]
 MASKS = ROOT / "sweeps" / "ablation_masks.py"

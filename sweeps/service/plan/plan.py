@@ -11,9 +11,10 @@ from typing import Any
 from mucon.config import TrainConfig
 from mucon.errors import InputError
 from storage import open_store
+from sweeps.service.plan.cells import Cell, expand
 from sweeps.service.plan.recordings import SplitData, absolute, split_data, split_facts, split_names
 from sweeps.service.spec.columns import Column, Variant
-from sweeps.service.spec.experiment import Cell, Collection, Experiment, Trial, expand
+from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.spec.figure import Figure
 from sweeps.service.tables.latex import latex
 from sweeps.service.tables.parquet import write_trials
@@ -21,6 +22,7 @@ from sweeps.service.tables.table import Table, make_table
 from sweeps.service.tables.text import comma_separated, markdown
 from sweeps.service.trials.cell_results import Known, read_known
 from sweeps.service.trials.folder import State, TrialFolder, write_json
+from sweeps.service.trials.trial import Trial
 
 FORMAT_VERSION = 2
 

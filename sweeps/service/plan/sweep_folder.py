@@ -6,22 +6,18 @@ With it the parent runs of a tracking server can be made from nothing, as the tr
 from __future__ import annotations
 
 import json
-import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mucon.errors import InputError
-from sweeps.service.spec.experiment import SweepInfo
-from sweeps.service.track.names import flatten, param_text
 from sweeps.service.trials.folder import write_json
 
 FORMAT_VERSION = 1
 FILE = "sweep.json"
 TABLES = (".md", ".csv", ".tex", ".parquet", ".html", ".png", ".svg")
-MAX_DESCRIPTION = 7500
-"""Characters of a run's description; the server cuts at 8,000."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,38 +80,6 @@ def read_sweeps(results: Path) -> list[SweepRecord]:
     return sorted(found, key=lambda record: (record.created, record.sweep.name))
 
 
-def description(sweep: SweepInfo, tables: Mapping[str, Path]) -> str:
-    """A sweep in Markdown, as the parent run's page shows it: title, command, tables as far as they fit, settings.
-
-    Args:
-        sweep: what is described.
-        tables: name -> file; those that end with `.md` are shown.
-    """
-    parts = [f"**{sweep.title}**", f"```\n{sweep.command}\n```"]
-    parts += [path.read_text(encoding="utf-8").strip() for path in tables.values() if path.suffix == ".md"]
-    settings = [f"| {path} | {_cell(param_text(value))} |" for path, value in sorted(flatten(sweep.config).items())]
-    parts.append("\n".join(["| common to all trials | |", "|---|---|", *settings]))
-    text = ""
-    for part in parts:
-        if len(text) + len(part) <= MAX_DESCRIPTION:
-            text += f"{part}\n\n"
-    return text.strip()
-
-
-def script_of(command: str) -> str:
-    """The program that a command line starts, as the server's column Source shows it.
-
-    >>> script_of("python sweeps/ablation_masks.py --seeds 3")
-    'sweeps/ablation_masks.py'
-    """
-    words = shlex.split(command)
-    return next((word for word in words if word.endswith(".py")), words[0] if words else "")
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
-
-
 def _read(path: Path) -> SweepRecord:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
@@ -133,3 +97,49 @@ def _read(path: Path) -> SweepRecord:
         rows=value["rows"],
         tables={file.name: file for file in sorted(path.parent.iterdir()) if file.suffix in TABLES},
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepInfo:
+    """What the tracking server is told of a sweep.
+
+    Attributes:
+        name: the experiment's name.
+        title: its caption.
+        command: the command line that was given.
+        config: the base configuration with the command line's settings, and what is common to all trials; plain values.
+    """
+
+    name: str
+    title: str
+    command: str
+    config: Mapping[str, Any]
+
+
+LINKS = "runs.json"
+"""Beside the plan: identity of a trial -> page of its run on the tracking server."""
+
+
+def write_links(folder: Path, links: Mapping[str, str]) -> None:
+    """Keeps where the runs of a sweep are shown, for pages that are made without the tracking server.
+
+    Args:
+        folder: of the sweep.
+        links: identity -> address of the run's page; the sweep's own run under the empty text.
+    """
+    write_json(folder / LINKS, dict(links))
+
+
+def read_links(folder: Path) -> dict[str, str]:
+    """What `write_links` has kept; nothing where the sweep was never tracked.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    path = folder / LINKS
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise InputError(f"{path} is damaged ({error}): delete it, the same sweep writes it again") from None

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from mucon.config import flatten
 from sweeps.service.plan.plan import Plan
 from sweeps.service.plan.sweep_folder import FILE as SWEEP_FILE
+from sweeps.service.plan.sweep_folder import read_links
 from sweeps.service.report.figures.style import INK, PALE, PAPER, RULE
 from sweeps.service.report.page_tables import Head, Item, score_table, sortable, trials_table
-from sweeps.service.report.trainings import TrialFacts, read_links
+from sweeps.service.report.trainings import TrialFacts
 from sweeps.service.tables.table import Table
-from sweeps.service.track.names import flatten, param_text
+from sweeps.service.text import param_text
 from sweeps.service.trials.folder import State
 
 _HERE = Path(__file__).parent

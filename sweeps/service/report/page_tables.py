@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from html import escape
 
 from sweeps.service.report.trainings import CURVES, TrialFacts
-from sweeps.service.tables.table import Row, Summary, Table
+from sweeps.service.stats.summary import Summary
+from sweeps.service.tables.table import Row, Table
 from sweeps.service.text import significant
 from sweeps.service.trials.folder import State
 

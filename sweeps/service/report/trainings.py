@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from mucon.errors import InputError
+from mucon.config import flatten
 from sweeps.service.plan.plan import Plan
-from sweeps.service.track.names import flatten
+from sweeps.service.plan.sweep_folder import read_links
 from sweeps.service.trials import journal
 from sweeps.service.trials.cell_results import Known
-from sweeps.service.trials.folder import State, TrialFolder, write_json
+from sweeps.service.trials.folder import State, TrialFolder
 
-LINKS = "runs.json"
-"""Beside the plan: identity of a trial -> page of its run on the tracking server."""
 CURVES = ("loss.total", "progress.full.mof")
 
 
@@ -93,31 +89,6 @@ def read_trials(plan: Plan, known: Mapping[str, Known]) -> dict[str, TrialFacts]
             link=links.get(cell.identity),
         )
     return found
-
-
-def write_links(folder: Path, links: Mapping[str, str]) -> None:
-    """Keeps where the runs of a sweep are shown, for pages that are made without the tracking server.
-
-    Args:
-        folder: of the sweep.
-        links: identity -> address of the run's page; the sweep's own run under the empty text.
-    """
-    write_json(folder / LINKS, dict(links))
-
-
-def read_links(folder: Path) -> dict[str, str]:
-    """What `write_links` has kept; nothing where the sweep was never tracked.
-
-    Raises:
-        InputError: the file is damaged.
-    """
-    path = folder / LINKS
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return {}
-    except ValueError as error:
-        raise InputError(f"{path} is damaged ({error}): delete it, the same sweep writes it again") from None
 
 
 def _curve(epochs: list[journal.Record], metric: str) -> Iterator[tuple[int, float]]:

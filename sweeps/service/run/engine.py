@@ -18,13 +18,12 @@ import ray
 from ray import tune
 
 from mucon.training import EpochReport
-from sweeps.service.run import resources as preflight
 from sweeps.service.run.queue import TrialQueue
-from sweeps.service.run.resources import Resources
+from sweeps.service.run.resources import Resources, cpu_count
 from sweeps.service.run.worker import Outcome, mark_failed, run_trial
-from sweeps.service.spec.experiment import Trial
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import State
+from sweeps.service.trials.trial import Trial
 
 LOOK = 0.2
 """Seconds between a worker's looks for the file that asks it to stop."""
@@ -249,7 +248,7 @@ def _ray() -> Iterator[dict[str, tuple[float, float]]]:
             store = 100 * 2**20  # trials pass nothing through Ray's object store
             ray.init(
                 address="local",
-                num_cpus=preflight.cpu_count(),
+                num_cpus=cpu_count(),
                 object_store_memory=store,
                 include_dashboard=False,
                 **quiet,

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.console import Console
+
+from mucon.errors import EXIT_OK
 from mucon.training.feed import RESIDENT_BYTES
 from mucon.videos import Video, videos_of, vocabulary_of
 from storage import Store, open_store
+from sweeps.service.plan.plan import Plan
 from sweeps.service.run.measured_step import MeasuredStep, measure_step, step_shape, typical
-from sweeps.service.run.placement import Placement
-from sweeps.service.spec.experiment import Trial
+from sweeps.service.run.resources import Placement
 from sweeps.service.text import duration, significant
 from sweeps.service.trials import journal
-from sweeps.service.trials.folder import TrialFolder
+from sweeps.service.trials.folder import TO_RUN, TrialFolder
+from sweeps.service.trials.trial import Trial
 
 BUDGET = 6.0
 """Seconds for all measurements together; shapes of configurations that come later are taken to be as the slowest."""
@@ -192,3 +196,37 @@ def _hours(hours: float) -> str:
     ('0', '0.012', '12')
     """
     return f"{hours:.0f}" if hours >= 10 else f"{hours:.2g}"
+
+
+def dry_run(plan: Plan, trials: Mapping[str, Trial], placement: Placement, console: Console) -> int:
+    """Prints every cell with what is known of it, and what those that are missing would take; nothing is written.
+
+    A few training steps are timed for it, where something is missing.
+
+    Args:
+        plan: the sweep.
+        trials: by key.
+        placement: where they would compute.
+        console: to print on.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        InputError: a configuration that cannot be trained.
+    """
+
+    def tell(line: str) -> None:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    known = plan.known()
+    for cell in plan.cells:
+        reason = f" ({known[cell.key].reason})" if known[cell.key].reason else ""
+        tell(f"{cell.identity}  {known[cell.key].state:<8}  {cell}{reason}")
+    to_run = [trials[key] for key, cell in known.items() if cell.state in TO_RUN]
+    if not to_run:
+        tell("to run: nothing")
+        return EXIT_OK
+    for line in estimate(to_run, plan.results, placement).lines():
+        tell(line)
+    return EXIT_OK

@@ -16,9 +16,9 @@ from mucon.training import EpochReport
 from storage import open_store
 from sweeps.service.plan.recordings import absolute, split_facts
 from sweeps.service.run.worker import run_trial
-from sweeps.service.spec.experiment import Trial
 from sweeps.service.trials import journal
 from sweeps.service.trials.folder import State, TrialFolder
+from sweeps.service.trials.trial import Trial
 
 SHOWN = (
     *("python", "platform", "device", "device_name", "threads", "precision", "numerics"),

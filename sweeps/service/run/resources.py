@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import torch
+
 from mucon.errors import InputError
+from sweeps.service.run.ray_environment import is_cluster
 
 GPU_SHARE = 0.25
 """Of a GPU for each trial, where one is found and nothing else is told."""
@@ -78,37 +80,6 @@ def cpu_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def is_cluster() -> bool:
-    """Whether trials run on the cluster that RAY_ADDRESS names; otherwise on this machine."""
-    return bool(os.environ.get("RAY_ADDRESS"))
-
-
-def set_ray_environment() -> None:
-    """Ray's environment variables, before ray is imported; what the user has set stays.
-
-    Of this process and the ones that it starts: no usage statistics, Tune's loggers, its interrupt handler and its
-    printing off. An embedded Ray (no RAY_ADDRESS) listens on the loopback address only and asks for a token, which is
-    drawn for it and kept nowhere.
-    """
-    values = {
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_AIR_NEW_OUTPUT": "0",
-        "RAY_CHDIR_TO_TRIAL_DIR": "0",
-        "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
-        "TUNE_DISABLE_SIGINT_HANDLER": "1",
-        "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
-        "TUNE_GLOBAL_CHECKPOINT_S": str(10**9),
-        "TUNE_WARN_THRESHOLD_S": "60",
-    }
-    if not is_cluster():
-        values["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
-        values["RAY_AUTH_MODE"] = "token"
-        if "RAY_AUTH_TOKEN_PATH" not in os.environ:
-            values["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
-    for name, value in values.items():
-        os.environ.setdefault(name, value)
-
-
 def _number(option: str, text: str, least: float) -> float:
     try:
         value = float(text)
@@ -117,3 +88,35 @@ def _number(option: str, text: str, least: float) -> float:
     if not least <= value < float("inf"):
         raise InputError(f"{option} is a number of at least {least:g} or auto, not {text!r}: correct it")
     return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """What each trial gets.
+
+    Attributes:
+        device: `cpu` or `cuda`, or as it was told.
+        each: cores and GPUs.
+        slots: trials at a time on this machine; None on a cluster, which is asked when the sweep starts.
+    """
+
+    device: str
+    each: Resources
+    slots: int | None
+
+
+def place_trials(device: str, cpus: str, gpus: str) -> Placement:
+    """What the command line's options come to on this machine, or on the cluster that RAY_ADDRESS names.
+
+    Args:
+        device: `auto`, `cpu` or `cuda`.
+        cpus: for each trial, a number or `auto`.
+        gpus: for each trial, a number or `auto`.
+
+    Raises:
+        InputError: no such numbers, or a trial that does not fit on this machine.
+    """
+    n_gpus = 0 if device == "cpu" else torch.cuda.device_count()
+    each = resources(cpus, gpus, n_gpus=n_gpus)
+    slots = None if is_cluster() else each.slots({"this machine": (cpu_count(), n_gpus)})
+    return Placement(device=device if device != "auto" else "cuda" if each.gpus else "cpu", each=each, slots=slots)

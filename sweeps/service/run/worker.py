@@ -21,11 +21,11 @@ from mucon.inference import PREDICTIONS
 from mucon.training import EpochReport, train
 from mucon.videos import videos_of, vocabulary_of
 from storage import open_store
-from sweeps.service.spec.experiment import Trial
 from sweeps.service.trials import journal, lease, provenance
 from sweeps.service.trials.folder import State, TrialFolder, write_json
 from sweeps.service.trials.journal import Journal
 from sweeps.service.trials.lease import Lease, LeaseLostError
+from sweeps.service.trials.trial import Trial
 
 WAITING = 0.5
 """Seconds between two looks at a trial that another process trains."""

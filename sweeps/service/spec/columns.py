@@ -92,3 +92,7 @@ class Variant:
     def name(self) -> str:
         """The labels as one text."""
         return ", ".join(self.labels)
+
+
+TIMES = ("training_seconds", "inference_seconds")
+"""What a result says beside its scores. They depend on the machine and on what else it did: no test is made of them."""

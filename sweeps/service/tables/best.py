@@ -8,11 +8,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from mucon.config import TrainConfig, flatten
+from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import Part, Plan
 from sweeps.service.spec.columns import Column, Variant
-from sweeps.service.spec.experiment import Cell, Trial
-from sweeps.service.tables.table import Summary, Table
+from sweeps.service.stats.summary import Summary
+from sweeps.service.tables.table import Table
 from sweeps.service.trials.cell_results import Known
+from sweeps.service.trials.trial import Trial
 
 
 def best_lines(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from sweeps.service.tables.table import Row, Summary, Table
+from sweeps.service.stats.summary import Summary
+from sweeps.service.tables.table import Row, Table
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",

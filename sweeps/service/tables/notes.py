@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.recordings import SplitData
 from sweeps.service.spec.columns import Column, Variant
-from sweeps.service.spec.experiment import Cell
 from sweeps.service.stats.comparisons import Bold, Comparison, SeedValues, common_seeds
 from sweeps.service.stats.ranking import ranking
 from sweeps.service.stats.significance import FRIEDMAN, LEVEL, REPLICATES_NOTE, VIDEOS_NOTE, WILCOXON, Outcome

@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sweeps.service.spec.experiment import Cell, Experiment
+from sweeps.service.plan.cells import Cell
+from sweeps.service.spec.experiment import Experiment
 from sweeps.service.trials.cell_results import Known
 
 CELL_FIELDS = (

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.recordings import SplitData
-from sweeps.service.spec.columns import Column
-from sweeps.service.spec.experiment import Cell, Experiment
+from sweeps.service.spec.columns import TIMES, Column
+from sweeps.service.spec.experiment import Experiment
 from sweeps.service.stats.comparisons import (
     Bold,
     Comparison,
@@ -19,7 +20,7 @@ from sweeps.service.stats.comparisons import (
     seed_means,
 )
 from sweeps.service.stats.significance import Outcome
-from sweeps.service.stats.summary import t_interval
+from sweeps.service.stats.summary import Summary
 from sweeps.service.tables.baselines import Beside, rows_beside
 from sweeps.service.tables.notes import (
     Compared,
@@ -30,61 +31,7 @@ from sweeps.service.tables.notes import (
     ranking_notes,
     statistics_notes,
 )
-from sweeps.service.text import significant
-from sweeps.service.trials.cell_results import TIMES, Known
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """A score over seeds.
-
-    Attributes:
-        mean: of the seeds' values, a fraction.
-        std: sample standard deviation (n - 1), None with one seed.
-        n: seeds.
-        interval: Student's 95 % interval of the mean, lowest and highest; None with one seed.
-    """
-
-    mean: float
-    std: float | None
-    n: int
-    interval: tuple[float, float] | None = None
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Summary | None:
-        """Mean, deviation and interval of at least one value, or None.
-
-        >>> summary = Summary.of([0.25, 0.75, 0.5])
-        >>> summary.mean, summary.std, summary.n, [round(end, 3) for end in summary.interval]
-        (0.5, 0.25, 3, [-0.121, 1.121])
-        """
-        if not values:
-            return None
-        found = t_interval(values)
-        half = found.half_width
-        return cls(found.mean, found.std, found.n, None if half is None else (found.mean - half, found.mean + half))
-
-    def parts(self, unit: str) -> tuple[str, str | None]:
-        """Mean and deviation as the field prints them.
-
-        >>> Summary(0.4901, 0.0203, 5).parts("percent"), Summary(0.774, None, 1).parts("fraction")
-        (('49.0', '2.0'), ('0.774', None))
-        >>> Summary(1362.4, 702.0, 3).parts("seconds"), Summary(0.0352, 0.0046, 3).parts("seconds")
-        (('1362', '702'), ('0.0352', '0.0046'))
-        """
-        if unit == "seconds":
-            return significant(self.mean, 3), None if self.std is None else significant(self.std, 2)
-        scale, digits = {"percent": (100, 1), "fraction": (1, 3), "frames": (1, 1)}[unit]
-        return f"{scale * self.mean:.{digits}f}", None if self.std is None else f"{scale * self.std:.{digits}f}"
-
-    def text(self, unit: str) -> str:
-        """Both as one text.
-
-        >>> Summary(0.4901, 0.0203, 5).text("percent"), Summary(0.774, 0.006, 5).text("fraction")
-        ('49.0±2.0', '0.774±0.006')
-        """
-        mean, std = self.parts(unit)
-        return mean if std is None else f"{mean}±{std}"
+from sweeps.service.trials.cell_results import Known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

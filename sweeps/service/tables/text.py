@@ -13,7 +13,8 @@ from rich.text import Text
 
 from sweeps.service.stats.comparisons import Comparison
 from sweeps.service.stats.significance import Outcome
-from sweeps.service.tables.table import Row, Summary, Table
+from sweeps.service.stats.summary import Summary
+from sweeps.service.tables.table import Row, Table
 
 NOTHING = "–"
 """Stands where there is no value."""

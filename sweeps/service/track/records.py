@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from sweeps.service.track.names import flatten, param_text, safe_names
+from mucon.config import flatten
+from sweeps.service.text import param_text
+from sweeps.service.track.names import safe_names
 from sweeps.service.trials import journal, lease
 from sweeps.service.trials.folder import State, TrialFolder
 

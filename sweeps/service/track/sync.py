@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mucon.errors import InputError
-from sweeps.service.plan.sweep_folder import SweepRecord, read_sweeps
-from sweeps.service.report.trainings import write_links
-from sweeps.service.spec.experiment import SweepInfo
+from sweeps.service.plan.sweep_folder import SweepInfo, SweepRecord, read_sweeps, write_links
 from sweeps.service.track.changes import Shipment
 from sweeps.service.track.tracker import PATIENCE, Tracker
 

@@ -19,9 +19,9 @@ from typing import Any
 
 from mucon import failpoints
 from mucon.errors import InputError
-from sweeps.service.plan.sweep_folder import description, script_of
-from sweeps.service.spec.experiment import SweepInfo
+from sweeps.service.plan.sweep_folder import SweepInfo
 from sweeps.service.track.changes import OWNER_TAG, PARENT_TAG, Run, Shipment, calls, changes
+from sweeps.service.track.description import description, script_of
 from sweeps.service.track.names import safe_name
 from sweeps.service.track.records import STATUS, TrialRecord, artifacts, read_record
 from sweeps.service.track.server import (

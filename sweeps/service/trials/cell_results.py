@@ -13,9 +13,6 @@ from numpy.typing import NDArray
 
 from sweeps.service.trials.folder import State, TrialFolder
 
-TIMES = ("training_seconds", "inference_seconds")
-"""What a result says beside its scores. They depend on the machine and on what else it did: no test is made of them."""
-
 
 @dataclass(frozen=True, slots=True)
 class VideoScores:

@@ -29,7 +29,7 @@ from mucon.training.warm_start import warm_start
 from mucon.training_config import TrainingConfig
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
-from sweeps.service.spec.experiment import Trial
+from sweeps.service.trials.trial import Trial
 from tests.helpers.factories import VOCABULARY, make_video, small_config, small_videos
 from tests.mucon.training.test_loop import CONFIG, StopAfter, digest, train_small
 

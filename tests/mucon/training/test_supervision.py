@@ -21,8 +21,8 @@ from mucon.training.step import SUPERVISED_TERMS, TERMS, FrameLabels, loss_vecto
 from mucon.training.supervision import labelled_of, with_labels
 from mucon.videos import Video
 from sweeps.service.plan.recordings import SplitFacts
-from sweeps.service.spec.experiment import Trial
 from sweeps.service.trials.identity import VideoFacts
+from sweeps.service.trials.trial import Trial
 from tests.helpers.factories import small_config, small_videos
 from tests.mucon.training.test_loop import CONFIG, StopAfter, digest, train_small
 from tests.mucon.training.test_step import TRANSCRIPT, outputs

@@ -14,9 +14,10 @@ from sweeps.service.plan.plan import Plan, read_plan
 from sweeps.service.report.figures import plots as figures
 from sweeps.service.report.figures import style as figure_style
 from sweeps.service.report.figures import training as figure_training
+from sweeps.service.report.figures.pictures import figure_data
 from sweeps.service.report.figures.plots import Data, Points
 from sweeps.service.report.figures.training import Curve
-from sweeps.service.report.report import check_figures, figure_data, write_report
+from sweeps.service.report.report import check_figures, write_report
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.spec.figure import Figure

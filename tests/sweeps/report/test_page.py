@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from sweeps.service.plan.plan import Plan
+from sweeps.service.plan.sweep_folder import write_links
 from sweeps.service.report.report import write_report
-from sweeps.service.report.trainings import write_links
 from tests.helpers.planted_pages import FAILED, HOSTILE, planted_page
 from tests.sweeps import small
 

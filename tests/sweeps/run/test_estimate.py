@@ -13,11 +13,10 @@ from sweeps.ablation_masks import EXPERIMENT
 from sweeps.service.cli import main
 from sweeps.service.run.estimate import Estimate, estimate
 from sweeps.service.run.measured_step import MOST_NUMBERS, MeasuredStep, measure_step, shortened, step_shape, typical
-from sweeps.service.run.placement import Placement, place_trials
-from sweeps.service.run.resources import Resources
-from sweeps.service.spec.experiment import Trial
+from sweeps.service.run.resources import Placement, Resources, place_trials
 from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.identity import evaluation_identity
+from sweeps.service.trials.trial import Trial
 from tests.sweeps import small
 
 ON_TWO = Placement(device="cpu", each=Resources(cpus=1, gpus=0), slots=2)

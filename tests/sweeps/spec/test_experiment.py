@@ -10,8 +10,10 @@ from mucon.config import TrainConfig
 from mucon.errors import InputError
 from sweeps.ablation_masks import EXPERIMENT
 from sweeps.service.cli import experiments
+from sweeps.service.plan.cells import Cell, expand
 from sweeps.service.spec.columns import Variant
-from sweeps.service.spec.experiment import Cell, Experiment, Trial, expand
+from sweeps.service.spec.experiment import Experiment
+from sweeps.service.trials.trial import Trial
 
 ROOT = Path(__file__).parents[3]
 

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from mucon.cli import build_parser
+from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import Part, Plan
 from sweeps.service.plan.recordings import SplitData
 from sweeps.service.spec.columns import Column, Variant
-from sweeps.service.spec.experiment import Cell, Experiment
+from sweeps.service.spec.experiment import Experiment
 from sweeps.service.tables.best import best_lines
 from sweeps.service.trials.cell_results import Known
 from sweeps.service.trials.folder import State, write_json

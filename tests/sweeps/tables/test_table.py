@@ -6,13 +6,14 @@ import io
 import pytest
 from rich.console import Console
 
+from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.recordings import SplitData
 from sweeps.service.spec.columns import Column, Variant
-from sweeps.service.spec.experiment import Cell, Experiment
+from sweeps.service.spec.experiment import Experiment
+from sweeps.service.stats.summary import Summary
 from sweeps.service.tables import table as tables
 from sweeps.service.tables import text as tables_text
 from sweeps.service.tables.baselines import BLIND
-from sweeps.service.tables.table import Summary
 from sweeps.service.trials.cell_results import Known
 from sweeps.service.trials.folder import State
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from mucon.errors import InputError
-from sweeps.service.plan.sweep_folder import write_sweep
-from sweeps.service.spec.experiment import SweepInfo
+from sweeps.service.plan.sweep_folder import SweepInfo, write_sweep
 from sweeps.service.track.shipping import Shipping
 from sweeps.service.track.sync import sync
 from sweeps.service.track.tracker import Tracker

@@ -8,9 +8,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import Part, Plan
 from sweeps.service.spec.columns import Column, Variant
-from sweeps.service.spec.experiment import Cell, Experiment
+from sweeps.service.spec.experiment import Experiment
 from sweeps.service.trials.folder import TrialFolder
 from tests.helpers.planted_sweeps import EVALUATION, split_data
 from tests.helpers.tracked import MASKS, artifacts_of, parent_of, runs, tracker

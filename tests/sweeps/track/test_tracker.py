@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.service.plan.sweep_folder import write_sweep
-from sweeps.service.spec.experiment import SweepInfo
+from sweeps.service.plan.sweep_folder import SweepInfo, write_sweep
 from sweeps.service.track.sync import sync
 from sweeps.service.trials import lease
 from tests.helpers.tracked import EXPERIMENT, MASKS, artifacts_of, client, everything, parent_of, run_of, runs, tracker

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mucon.config import TrainConfig
-from sweeps.service.spec.experiment import Trial
 from sweeps.service.trials.identity import VideoFacts, canonical, data_fingerprint, digest, evaluation_identity
+from sweeps.service.trials.trial import Trial
 
 FINGERPRINT = "0123456789abcdef"
 

@@ -14,7 +14,7 @@ from mucon.segments import Segmentation
 from mucon.videos import videos_of, vocabulary_of
 from mucon.vocabulary import Vocabulary
 from storage import StoreError, open_store
-from sweeps.service.spec.experiment import Cell
+from sweeps.service.plan.cells import Cell
 from sweeps.service.spec.figure import Figure
 from sweeps.service.trials.cell_results import Known
 from sweeps.service.trials.folder import TrialFolder

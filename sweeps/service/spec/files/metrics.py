@@ -10,8 +10,7 @@ from mucon.inference import PREDICTIONS
 from mucon.metrics.alignment import BY_INDEX
 from mucon.metrics.boundaries import BOUNDARY_ERROR, BOUNDARY_ERROR_BY_INDEX
 from mucon.metrics.scores import METRICS
-from sweeps.service.spec.columns import Column
-from sweeps.service.trials.cell_results import TIMES
+from sweeps.service.spec.columns import TIMES, Column
 
 UNITS = ("percent", "fraction", "seconds", "frames")
 KEYS = ("metric", "prediction", "title", "unit")

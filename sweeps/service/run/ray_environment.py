@@ -1,0 +1,37 @@
+"""Ray's environment variables, set before ray is imported."""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+
+def is_cluster() -> bool:
+    """Whether trials run on the cluster that RAY_ADDRESS names; otherwise on this machine."""
+    return bool(os.environ.get("RAY_ADDRESS"))
+
+
+def set_ray_environment() -> None:
+    """Ray's environment variables, before ray is imported; what the user has set stays.
+
+    Of this process and the ones that it starts: no usage statistics, Tune's loggers, its interrupt handler and its
+    printing off. An embedded Ray (no RAY_ADDRESS) listens on the loopback address only and asks for a token, which is
+    drawn for it and kept nowhere.
+    """
+    values = {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_AIR_NEW_OUTPUT": "0",
+        "RAY_CHDIR_TO_TRIAL_DIR": "0",
+        "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+        "TUNE_DISABLE_SIGINT_HANDLER": "1",
+        "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
+        "TUNE_GLOBAL_CHECKPOINT_S": str(10**9),
+        "TUNE_WARN_THRESHOLD_S": "60",
+    }
+    if not is_cluster():
+        values["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+        values["RAY_AUTH_MODE"] = "token"
+        if "RAY_AUTH_TOKEN_PATH" not in os.environ:
+            values["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    for name, value in values.items():
+        os.environ.setdefault(name, value)
