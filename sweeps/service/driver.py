@@ -1,46 +1,38 @@
-"""Runs what is missing of a plan, with tracking beside it, and shows the tables."""
+"""The order of a run: plan, run, report, track; the only file that knows all rooms."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from rich.console import Console
 
-from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, InputError
+from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, InputError, Problem
 from sweeps.service.plan.plan import Plan, read_plan
-from sweeps.service.plan.sweep_folder import FILE as SWEEP_FILE
-from sweeps.service.plan.sweep_folder import SweepInfo, write_links, write_sweep
-from sweeps.service.report.report import check_figures, write_report
+from sweeps.service.plan.sweep_folder import SweepInfo, read_sweep, write_links, write_sweep
+from sweeps.service.report.report import check_figures, present, write_report
 from sweeps.service.run.progress import Progress
 from sweeps.service.run.ray_environment import set_ray_environment
 from sweeps.service.run.resources import Placement, place_trials
-from sweeps.service.tables.best import best_lines
-from sweeps.service.tables.table import Table
-from sweeps.service.tables.text import for_terminal
-from sweeps.service.track.server import check_connection
-from sweeps.service.track.shipping import Shipping
-from sweeps.service.track.tracker import Tracker
+from sweeps.service.run.source import PlannedTrials
+from sweeps.service.tables.standing import Standing
+from sweeps.service.text import say
 from sweeps.service.trials import lease
-from sweeps.service.trials.cell_results import Known
-from sweeps.service.trials.folder import TO_RUN, State
+from sweeps.service.trials.cell_results import CellResult
+from sweeps.service.trials.folder import TO_RUN
 from sweeps.service.trials.trial import Trial
-
-TRACKING_EXPERIMENT = "mucon"
-"""One experiment of the tracking server for all sweeps, since sweeps share trials."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
+class Options:
     """How a sweep is run.
 
     Attributes:
         device: `auto`, `cpu`, `cuda`.
-        cpus: for each trial, a number or `auto`.
-        gpus: for each trial, a number or `auto`.
-        tracking_uri: of the tracking server.
-        info: what that server is told of the sweep.
+        cpus: cores per trial, a number or `auto`.
+        gpus: GPUs per trial, a number or `auto`.
+        tracking_uri: address of the tracking server.
+        info: what that server shows of the sweep.
     """
 
     device: str
@@ -50,131 +42,133 @@ class Running:
     info: SweepInfo
 
 
-def run_plan(plan: Plan, trials: Mapping[str, Trial], how: Running, console: Console) -> int:
-    """Runs what is missing of a plan, and shows and writes its tables, figures and page.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What became of a run.
 
-    Where nothing is missing, Ray is not imported; where the tracking server was told of the same cells before, MLflow
-    is not either.
+    Attributes:
+        standing: the sweep afterwards.
+        interrupted: whether it was stopped before its end.
+        shipped: whether the tracking server shows everything.
+    """
+
+    standing: Standing
+    interrupted: bool = False
+    shipped: bool = True
+
+
+def run_plan(plan: Plan, trials: Mapping[str, Trial], options: Options, console: Console) -> int:
+    """Runs what is missing of a plan; writes and shows its tables, figures and page.
+
+    If nothing is missing, Ray is not imported; if the same cells were tracked before, MLflow is not either.
 
     Returns:
         The exit status: 0, 3 when cells have no value, 130 when it was interrupted.
 
     Raises:
-        InputError: the same sweep is running, or a figure names a recording that is none, or a trial fits nowhere, or
-            the tracking server is none.
+        InputError: the same sweep is running, a figure names an unknown recording, no node can run a trial, or the
+            tracking server does not answer.
     """
-    known = plan.known()
-    missing = [trials[key] for key, cell in known.items() if cell.state in TO_RUN]
-    interrupted, unsent = False, False
+    results = plan.read_results()
     check_figures(plan)
-    if missing or not _is_tracked(plan):
-        place = plan.results / "running" / plan.name
-        held = lease.acquire(place)
-        if held is None:
-            who = lease.holder(place) or "another process"
-            raise InputError(
-                f"a sweep runs once at a time, {plan.name} is being run by {who} in {plan.results}: "
-                "wait for it, or name another --results folder"
-            )
-        with held:
-            interrupted, unsent = _run(plan, known, missing, how, place, console)
-        known = plan.known(known)
-    made = plan.tables(known)
-    plan.write()
-    plan.write_tables(made, known)
-    write_report(plan, made, known)
-    for table in made.values():
-        show(table, console)
-    for line in best_lines(plan, made, known, trials):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-    if interrupted:
+    if _missing(results, trials) or not _is_tracked(plan):
+        ran = _run_alone(plan, trials, results, options, console)
+    else:
+        ran = Ran(standing=Standing.of(plan, trials, results))
+        write_report(ran.standing)
+    present(ran.standing, console)
+    if ran.interrupted:
         return EXIT_INTERRUPTED
-    whole = all(cell.state is State.FINISHED for cell in known.values())
-    return EXIT_OK if whole and not unsent else EXIT_PARTIAL
+    return EXIT_OK if ran.standing.is_complete and ran.shipped else EXIT_PARTIAL
+
+
+def _missing(results: Mapping[str, CellResult], trials: Mapping[str, Trial]) -> list[Trial]:
+    return [trials[key] for key, result in results.items() if result.state in TO_RUN]
 
 
 def _is_tracked(plan: Plan) -> bool:
     """Whether a sweep of this name and of these cells was run in the results folder before."""
-    if not (plan.folder / SWEEP_FILE).exists():
+    if read_sweep(plan.folder) is None:
         return False
     try:
-        before = read_plan(plan.results, plan.name)
-    except InputError:  # of another format version: it is written anew
+        earlier = read_plan(plan.results, plan.name)
+    except InputError:  # another format version: it is written again
         return False
-    return [str(cell) + cell.key for cell in before.cells] == [str(cell) + cell.key for cell in plan.cells]
+    return [str(cell) + cell.key for cell in earlier.cells] == [str(cell) + cell.key for cell in plan.cells]
 
 
-def show(table: Table, console: Console) -> None:
-    """Prints a table and its notes but those of differences, which are long and stand in its files."""
-    console.print(for_terminal(table, console))
-    for note in table.notes:
-        if note not in table.differences:
-            console.print(note, markup=False, highlight=False, soft_wrap=True)
+def _run_alone(
+    plan: Plan, trials: Mapping[str, Trial], results: Mapping[str, CellResult], options: Options, console: Console
+) -> Ran:
+    """Runs a plan that no other process runs at the same time."""
+    scratch = plan.results.running(plan.name)
+    held = lease.acquire(scratch)
+    if held is None:
+        owner = lease.holder(scratch) or "another process"
+        raise InputError(
+            Problem(
+                rule="busy",
+                place=str(plan.results.path),
+                value=plan.name,
+                message=f"sweep {plan.name} is already running ({owner})",
+                hint="wait for it, or name another --results folder",
+            )
+        )
+    with held:
+        return _run(plan, trials, results, options, console)
 
 
 def _run(
-    plan: Plan, before: Mapping[str, Known], missing: Sequence[Trial], how: Running, place: Path, console: Console
-) -> tuple[bool, bool]:
-    """Runs trials with tracking beside them; tells whether it was interrupted and whether something was not shipped."""
-    where = place_trials(how.device, how.cpus, how.gpus)
-    rows = {cell.identity: cell.variant.name for cell in plan.cells}
-    tracker = Tracker(how.tracking_uri, TRACKING_EXPERIMENT, how.info, rows)
-    _check_answers(tracker.uri)
-    plan.write()
-    write_sweep(plan.results, how.info, TRACKING_EXPERIMENT, rows)
-    console.print(
-        f"{_counted(plan)}, {len(missing)} to run, on {where.device}, {where.each}",
-        markup=False,
-        highlight=False,
-    )
-    console.print(f"results {plan.results}, tracking {tracker.uri}", markup=False, highlight=False, soft_wrap=True)
-    shipping = Shipping(tracker, [plan.results / "trials" / identity for identity in rows])
+    plan: Plan, trials: Mapping[str, Trial], results: Mapping[str, CellResult], options: Options, console: Console
+) -> Ran:
+    """Runs the missing trials with tracking beside them, then writes the report and ships it."""
+    from sweeps.service.track.server import check_connection
+    from sweeps.service.track.shipping import Shipping
+    from sweeps.service.track.tracker import TRACKING_EXPERIMENT, Tracker, unreachable
+
+    missing = _missing(results, trials)
+    placement = place_trials(options.device, options.cpus, options.gpus)
+    tracker = Tracker(options.tracking_uri, TRACKING_EXPERIMENT, options.info, plan.rows)
     try:
-        interrupted = bool(missing) and _train(plan, missing, how, where, place, console)
-        known = plan.known(before)
-        made = plan.tables(known)
+        check_connection(tracker.uri)
+    except OSError as error:
+        raise unreachable(tracker.uri, error) from error
+    plan.write()
+    write_sweep(plan.results, options.info, TRACKING_EXPERIMENT, plan.rows)
+    say(console, f"{_counted(plan)}, {len(missing)} to run, on {placement.device}, {placement.each}")
+    say(console, f"results {plan.results.path}, tracking {tracker.uri}")
+    shipping = Shipping(tracker, plan.folders)
+    try:
+        interrupted = bool(missing) and _train(plan, missing, placement, options, console)
+        standing = Standing.of(plan, trials, results)
         write_links(plan.folder, shipping.links())
-        shipment = shipping.finish({**plan.write_tables(made, known), **write_report(plan, made, known)})
+        shipment = shipping.finish(write_report(standing))
     except BaseException:
         shipping.abandon()
         raise
-    for line in shipment.lines(plan.results, tracker.uri):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    for line in shipment.lines(plan.results.path, tracker.uri):
+        say(console, line)
     if shipment.unreachable is None:
-        console.print(f"tracked: {shipping.where}", markup=False, highlight=False, soft_wrap=True)
-    return interrupted, bool(shipment.pending) or shipment.unreachable is not None
+        say(console, f"tracked: {shipping.where}")
+    return Ran(standing=standing, interrupted=interrupted, shipped=shipment.complete)
 
 
-def _train(plan: Plan, missing: Sequence[Trial], how: Running, where: Placement, place: Path, console: Console) -> bool:
-    """Runs trials on Ray; tells whether they were interrupted."""
+def _train(plan: Plan, missing: list[Trial], placement: Placement, options: Options, console: Console) -> bool:
+    """Runs trials on Ray; returns whether they were interrupted."""
     set_ray_environment()
-    from sweeps.service.run.engine import run_trials  # imports ray, which reads its environment then
+    from sweeps.service.run.engine import Workplace, run_trials  # imports ray, which reads its environment then
 
-    names = {cell.key: str(cell) for cell in plan.cells if cell.key in {trial.key for trial in missing}}
-    with Progress(console, names) as progress:
-        return run_trials(
-            missing,
-            results=plan.results,
-            scratch=place,
-            device=where.device,
-            each=where.each,
-            listener=progress,
-            command=how.info.command,
-        )
+    keys = {trial.key for trial in missing}
+    folder = plan.results
+    source = PlannedTrials(missing, lambda identity: lease.holder(folder.trial(identity).path) is not None)
+    workplace = Workplace(
+        results=folder, scratch=folder.running(plan.name), device=placement.device, command=options.info.command
+    )
+    with Progress(console, {cell.key: cell for cell in plan.cells if cell.key in keys}) as progress:
+        return run_trials(source, workplace, placement.each, progress)
 
 
 def _counted(plan: Plan) -> str:
-    """How many trials, and in how many ways they are evaluated where that is more."""
-    trials = len({cell.identity for cell in plan.cells})
-    ways = len(plan.cells)
-    return f"{trials} trials" if ways == trials else f"{ways} evaluations of {trials} trials"
-
-
-def _check_answers(uri: str) -> None:
-    try:
-        check_connection(uri)
-    except OSError as error:
-        raise InputError(
-            f"a tracking server answers when a sweep starts, the one at {uri} does not ({error}): start it, or name "
-            "another with --tracking-uri"
-        ) from error
+    """The number of trials, and of evaluations where there are more."""
+    trials, evaluations = len(plan.rows), len(plan.cells)
+    return f"{trials} trials" if evaluations == trials else f"{evaluations} evaluations of {trials} trials"

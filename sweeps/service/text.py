@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 
+from rich.console import Console
+
 
 def duration(seconds: float) -> str:
     """Seconds in words, two units at most.
@@ -61,3 +63,8 @@ def param_text(value: object) -> str:
 def digest(text: str) -> str:
     """Twelve hexadecimal digits that stand for a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def say(console: Console, line: str) -> None:
+    """Prints a line as it is: no markup, no highlighting, no wrapping."""
+    console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""A sweep's plan: the cells of its tables, what is known of them, and the tables."""
+"""A sweep's plan: the cells of its tables and the trials they stand for."""
 
 from __future__ import annotations
 
@@ -9,22 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from mucon.config import TrainConfig
-from mucon.errors import InputError
+from mucon.errors import InputError, Problem, nearest, some
 from storage import open_store
 from sweeps.service.plan.cells import Cell, expand
 from sweeps.service.plan.recordings import SplitData, absolute, split_data, split_facts, split_names
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.spec.figure import Figure
-from sweeps.service.tables.latex import latex
-from sweeps.service.tables.parquet import write_trials
-from sweeps.service.tables.table import Table, make_table
-from sweeps.service.tables.text import comma_separated, markdown
-from sweeps.service.trials.cell_results import Known, read_known
-from sweeps.service.trials.folder import State, TrialFolder, write_json
+from sweeps.service.trials.cell_results import CellResult, read_result
+from sweeps.service.trials.folder import TrialFolder, write_json
+from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
 
 FORMAT_VERSION = 2
+FILE = "plan.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +42,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A sweep and where it stands, whether trained or read back.
+    """The cells of a sweep and what its store contains.
 
     Attributes:
-        name: of the sweep.
-        title: what its tables have in common.
+        name: name of the sweep.
+        title: common title of its tables.
         parts: its tables.
-        splits: name -> what the store says of it.
-        results: absolute path of the results folder.
+        splits: name -> facts of the split.
+        results: the results folder.
         store: absolute path of the store.
     """
 
@@ -59,70 +57,51 @@ class Plan:
     title: str
     parts: tuple[Part, ...]
     splits: Mapping[str, SplitData]
-    results: Path
+    results: ResultsFolder
     store: str
 
     @property
     def folder(self) -> Path:
-        """The sweep's own folder: its plan and its tables."""
-        return self.results / "sweeps" / self.name
+        """The sweep's own directory: plan, tables, figures and page."""
+        return self.results.sweep(self.name)
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """Of all tables; a trial that stands in several places stands here with the first."""
-        found: dict[str, Cell] = {}
+        """The cells of all tables; a trial that several tables show is the first table's cell."""
+        cells: dict[str, Cell] = {}
         for part in self.parts:
             for cell in part.cells:
-                found.setdefault(cell.key, cell)
-        return tuple(found.values())
+                cells.setdefault(cell.key, cell)
+        return tuple(cells.values())
 
-    def known(self, before: Mapping[str, Known] | None = None) -> dict[str, Known]:
-        """Of each cell, by key, what its trial's folder says now.
+    @property
+    def rows(self) -> dict[str, str]:
+        """Trial identity -> name of its row."""
+        return {cell.identity: cell.variant.name for cell in self.cells}
+
+    @property
+    def folders(self) -> list[TrialFolder]:
+        """The directories of the trials."""
+        return [self.results.trial(identity) for identity in self.rows]
+
+    def read_results(self, earlier: Mapping[str, CellResult] | None = None) -> dict[str, CellResult]:
+        """State and scores of each cell, by key, as its trial's directory has them now.
 
         Args:
-            before: what an earlier call has found; what was finished then is not read again.
+            earlier: results of an earlier call; finished cells are not read again.
         """
-        found = {key: cell for key, cell in (before or {}).items() if cell.state is State.FINISHED}
-        shown: dict[str, set[tuple[str, str]]] = {}
+        finished = {key: result for key, result in (earlier or {}).items() if result.is_finished}
+        metrics: dict[str, set[tuple[str, str]]] = {}
         for part in self.parts:
             for cell in part.cells:
                 columns = part.experiment.columns
-                shown.setdefault(cell.key, set()).update(column.of(cell.variant) for column in columns)
+                metrics.setdefault(cell.key, set()).update(column.of(cell.variant) for column in columns)
         return {
-            cell.key: found[cell.key]
-            if cell.key in found
-            else read_known(TrialFolder(self.results / "trials" / cell.identity), cell.evaluation, shown[cell.key])
+            cell.key: finished[cell.key]
+            if cell.key in finished
+            else read_result(self.results.reading(cell.identity), cell.evaluation, metrics[cell.key])
             for cell in self.cells
         }
-
-    def tables(self, known: Mapping[str, Known]) -> dict[str, Table]:
-        """By the experiments' names, the tables of what is known."""
-        return {
-            part.experiment.name: make_table(part.experiment, part.cells, known, self.splits, pooling=part.pooling)
-            for part in self.parts
-        }
-
-    def write_tables(self, made: Mapping[str, Table], known: Mapping[str, Known]) -> dict[str, Path]:
-        """Writes the tables beside the plan: `TABLE.md`, `.csv` and `.tex` of each, `trials.parquet` of all trials.
-
-        Args:
-            made: the tables, by name.
-            known: of each cell, by key.
-
-        Returns:
-            Name -> file.
-        """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        texts = {
-            f"{name}.{kind}": write(table)
-            for name, table in made.items()
-            for kind, write in {"md": markdown, "csv": comma_separated, "tex": latex}.items()
-        }
-        for name, text in texts.items():
-            (self.folder / name).write_text(text, encoding="utf-8")
-        trials = {part.experiment.name: (part.experiment, part.cells) for part in self.parts}
-        write_trials(self.folder / "trials.parquet", self.name, trials, known)
-        return {name: self.folder / name for name in (*texts, "trials.parquet")}
 
     def write(self) -> None:
         """Writes the plan, from which `read_plan` makes the tables again without store or experiment."""
@@ -135,7 +114,7 @@ class Plan:
             "splits": {name: asdict(split) for name, split in self.splits.items()},
             "store": self.store,
         }
-        write_json(self.folder / "plan.json", value)
+        write_json(self.folder / FILE, value)
 
 
 def _part_to_dict(part: Part) -> dict[str, Any]:
@@ -182,7 +161,7 @@ def make_plan(
     settings: Mapping[str, object],
     seeds: Sequence[int],
     splits: Sequence[str],
-    results: Path,
+    results: ResultsFolder,
 ) -> tuple[Plan, dict[str, Trial]]:
     """The plan of a sweep over a store, and each of its trials by key.
 
@@ -203,17 +182,17 @@ def make_plan(
     names = split_names(opened) if list(splits) == ["all"] else splits
     bases = {table.name: base(table).with_values(dict(settings)) for table in experiment.experiments}
     poolings = {config.backbone.pooling for config in bases.values()}
-    looked_at = {name: split_data(opened, name, poolings) for name in names}
     facts = {name: split_facts(opened, name) for name in names}
-    prints: dict[tuple[str, float, int | None], str] = {}
+    data = {name: split_data(opened, name, facts[name], poolings) for name in names}
+    fingerprints: dict[tuple[str, float, int | None], str] = {}
 
     def fingerprint(split: str, config: TrainConfig) -> str:
-        """Of all cells that see the same data, hashed once."""
+        """Hashes once for all cells that train on the same data."""
         share = config.training.labelled
-        seen = (split, share, config.seed if share else None)
-        if seen not in prints:
-            prints[seen] = facts[split].fingerprint(config)
-        return prints[seen]
+        key = (split, share, config.seed if share else None)
+        if key not in fingerprints:
+            fingerprints[key] = facts[split].fingerprint(config)
+        return fingerprints[key]
 
     parts, trials = [], {}
     for shape in experiment.experiments:
@@ -233,38 +212,58 @@ def make_plan(
         name=experiment.name,
         title=experiment.title,
         parts=tuple(parts),
-        splits=looked_at,
-        results=results.absolute(),
+        splits=data,
+        results=results,
         store=absolute(store),
     )
     return plan, trials
 
 
-def read_plan(results: Path, name: str) -> Plan:
+def read_plan(results: ResultsFolder, name: str) -> Plan:
     """The plan that a sweep wrote when it last ran.
 
     Raises:
-        InputError: there is none, or it has another format version.
+        InputError: no such plan, or one that is damaged or of another format version.
     """
-    path = results.absolute() / "sweeps" / name / "plan.json"
+    path = results.sweep(name) / FILE
     try:
         value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        known = ", ".join(sorted(found.parent.name for found in results.glob("sweeps/*/plan.json")))
+        names = [folder.name for folder in results.sweeps(FILE)]
         raise InputError(
-            f"a sweep that has run has a plan, {name!r} has none in {results} (there: {known or 'no sweep'}): "
-            "run it, or name another --results folder"
+            Problem(
+                rule="unknown",
+                place=str(results.path),
+                value=name,
+                message=f"no sweep {name!r}{nearest(name, names)} has run here (sweeps: {some(names) or 'none'})",
+                hint="run it, or name another --results folder",
+            )
+        ) from None
+    except ValueError as error:
+        raise InputError(
+            Problem(
+                rule="damaged",
+                place=str(path),
+                value=str(error),
+                message=f"damaged file ({error})",
+                hint="delete it and run the sweep again; no trial is lost",
+            )
         ) from None
     if value["format_version"] != FORMAT_VERSION:
         raise InputError(
-            f"this program reads plans of format version {FORMAT_VERSION}, {path} has {value['format_version']!r}: "
-            "run the sweep again"
+            Problem(
+                rule="version",
+                place=str(path),
+                value=value["format_version"],
+                expected=f"plan format version {FORMAT_VERSION}",
+                hint="run the sweep again; no trial is lost",
+            )
         )
     return Plan(
         name=value["name"],
         title=value["title"],
         parts=tuple(_part_from_dict(part) for part in value["tables"]),
         splits={name: SplitData(**split) for name, split in value["splits"].items()},
-        results=results.absolute(),
+        results=results,
         store=value["store"],
     )

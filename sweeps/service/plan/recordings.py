@@ -91,13 +91,14 @@ def split_facts(store: Store, split: str) -> SplitFacts:
     return SplitFacts(train=train, test=test, actions=vocabulary.actions, background=vocabulary.background)
 
 
-def split_data(store: Store, split: str, poolings: Collection[int] = ()) -> SplitData:
-    """Looks at a split.
+def split_data(store: Store, split: str, facts: SplitFacts | None = None, poolings: Collection[int] = ()) -> SplitData:
+    """Counts, baselines and ceilings of a split.
 
     Args:
         store: the recordings.
         split: its name.
-        poolings: frames of a latent frame, for the ceilings.
+        facts: facts of the split; read if None.
+        poolings: frames per latent frame, for the ceilings.
 
     Raises:
         StoreError: no such split.
@@ -128,7 +129,7 @@ def split_data(store: Store, split: str, poolings: Collection[int] = ()) -> Spli
 
     aligned = alignment_baseline(test)
     return SplitData(
-        fingerprint=split_facts(store, split).fingerprint(),
+        fingerprint=(facts or split_facts(store, split)).fingerprint(),
         blind=scores(blind_baseline(train, test)).values,
         blind_alignment=(scores(aligned) | alignment_scores(truth, aligned, background, fps=fps)).values,
         ceilings={str(factor): score(truth, pooling_ceiling(test, factor)).values["mof"] for factor in set(poolings)},

@@ -1,6 +1,6 @@
-"""The sweep's own record among the results, `RESULTS/sweeps/NAME/sweep.json`, with its tables beside it.
+"""A sweep's own record in the results, `RESULTS/sweeps/NAME/sweep.json`, and the addresses of its tracked runs.
 
-With it the parent runs of a tracking server can be made from nothing, as the trials' runs can from their folders.
+With it the parent runs of a tracking server can be rebuilt from nothing, as the trials' runs can from their folders.
 """
 
 from __future__ import annotations
@@ -8,106 +8,29 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mucon.errors import InputError
+from mucon.errors import InputError, Problem
 from sweeps.service.trials.folder import write_json
+from sweeps.service.trials.results_folder import ResultsFolder
 
 FORMAT_VERSION = 1
 FILE = "sweep.json"
-TABLES = (".md", ".csv", ".tex", ".parquet", ".html", ".png", ".svg")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepRecord:
-    """A sweep as the results remember it.
-
-    Attributes:
-        sweep: what the tracking server is told of it.
-        experiment_name: MLflow's experiment.
-        created: ISO time; of sweeps that share a trial, the oldest trained it.
-        rows: trial identity -> the row of the table.
-        tables: name -> file, of those that exist.
-    """
-
-    sweep: SweepInfo
-    experiment_name: str
-    created: str
-    rows: Mapping[str, str]
-    tables: Mapping[str, Path]
-
-
-def write_sweep(results: Path, sweep: SweepInfo, experiment_name: str, rows: Mapping[str, str]) -> Path:
-    """Writes or renews a sweep's record; rows of an earlier call stay, and so does the time of the first.
-
-    Args:
-        results: the folder that holds `trials/`.
-        sweep: what the tracking server is told.
-        experiment_name: MLflow's experiment.
-        rows: trial identity -> the row of the table.
-
-    Returns:
-        The sweep's folder, where its tables belong.
-    """
-    folder = results / "sweeps" / sweep.name
-    folder.mkdir(parents=True, exist_ok=True)
-    known = _read(folder / FILE) if (folder / FILE).exists() else None
-    write_json(
-        folder / FILE,
-        {
-            "format_version": FORMAT_VERSION,
-            "name": sweep.name,
-            "title": sweep.title,
-            "command": sweep.command,
-            "config": dict(sweep.config),
-            "experiment": experiment_name,
-            "created": known.created if known else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "rows": {**(known.rows if known else {}), **rows},
-        },
-    )
-    return folder
-
-
-def read_sweeps(results: Path) -> list[SweepRecord]:
-    """The sweeps of a results folder, the oldest first.
-
-    Raises:
-        InputError: a record is damaged or of another format version.
-    """
-    found = [_read(path) for path in sorted(results.glob(f"sweeps/*/{FILE}"))]
-    return sorted(found, key=lambda record: (record.created, record.sweep.name))
-
-
-def _read(path: Path) -> SweepRecord:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path} is damaged ({error}): delete it, the same sweep writes it again") from None
-    if value.get("format_version") != FORMAT_VERSION:
-        raise InputError(
-            f"this program reads sweeps of format version {FORMAT_VERSION}, {path} has "
-            f"{value.get('format_version')!r}: use the program that wrote it"
-        )
-    return SweepRecord(
-        sweep=SweepInfo(name=value["name"], title=value["title"], command=value["command"], config=value["config"]),
-        experiment_name=value["experiment"],
-        created=value["created"],
-        rows=value["rows"],
-        tables={file.name: file for file in sorted(path.parent.iterdir()) if file.suffix in TABLES},
-    )
+LINKS_FILE = "runs.json"
+TABLE_SUFFIXES = (".md", ".csv", ".tex", ".parquet", ".html", ".png", ".svg")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepInfo:
-    """What the tracking server is told of a sweep.
+    """What the tracking server shows of a sweep.
 
     Attributes:
-        name: the experiment's name.
+        name: name of the experiment.
         title: its caption.
-        command: the command line that was given.
-        config: the base configuration with the command line's settings, and what is common to all trials; plain values.
+        command: the command line.
+        config: base configuration, settings of the command line and what all trials have in common; plain values.
     """
 
     name: str
@@ -116,30 +39,138 @@ class SweepInfo:
     config: Mapping[str, Any]
 
 
-LINKS = "runs.json"
-"""Beside the plan: identity of a trial -> page of its run on the tracking server."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRecord:
+    """A sweep as recorded in the results.
+
+    Attributes:
+        sweep: what the tracking server shows of it.
+        experiment_name: MLflow's experiment.
+        created: ISO time; of the sweeps that share a trial, the oldest owns it. None if there is no such sweep.
+        rows: trial identity -> row of the table.
+        tables: name -> file, of the existing ones.
+    """
+
+    sweep: SweepInfo
+    experiment_name: str
+    created: str | None
+    rows: Mapping[str, str]
+    tables: Mapping[str, Path]
 
 
-def write_links(folder: Path, links: Mapping[str, str]) -> None:
-    """Keeps where the runs of a sweep are shown, for pages that are made without the tracking server.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """Pages of a sweep's runs on the tracking server.
+
+    Attributes:
+        sweep: page of the sweep's own run; None if the sweep was never tracked.
+        trials: trial identity -> page of its run.
+    """
+
+    sweep: str | None = None
+    trials: Mapping[str, str] = field(default_factory=dict)
+
+
+def write_sweep(results: ResultsFolder, sweep: SweepInfo, experiment_name: str, rows: Mapping[str, str]) -> None:
+    """Writes or updates a sweep's record; rows and creation time of an earlier call are kept.
 
     Args:
-        folder: of the sweep.
-        links: identity -> address of the run's page; the sweep's own run under the empty text.
+        results: the results folder.
+        sweep: what the tracking server shows.
+        experiment_name: MLflow's experiment.
+        rows: trial identity -> row of the table.
     """
-    write_json(folder / LINKS, dict(links))
+    path = results.sweep(sweep.name) / FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    earlier = _read(path) if path.exists() else None
+    write_json(
+        path,
+        {
+            "format_version": FORMAT_VERSION,
+            "name": sweep.name,
+            "title": sweep.title,
+            "command": sweep.command,
+            "config": dict(sweep.config),
+            "experiment": experiment_name,
+            "created": earlier.created if earlier else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "rows": {**(earlier.rows if earlier else {}), **rows},
+        },
+    )
 
 
-def read_links(folder: Path) -> dict[str, str]:
-    """What `write_links` has kept; nothing where the sweep was never tracked.
+def read_sweep(folder: Path) -> SweepRecord | None:
+    """The record in a sweep's directory; None if the sweep was never tracked.
+
+    Raises:
+        InputError: the record is damaged or of another format version.
+    """
+    return _read(folder / FILE) if (folder / FILE).exists() else None
+
+
+def read_sweeps(results: ResultsFolder) -> list[SweepRecord]:
+    """The sweeps of a results folder, the oldest first.
+
+    Raises:
+        InputError: a record is damaged or of another format version.
+    """
+    records = [_read(folder / FILE) for folder in results.sweeps(FILE)]
+    return sorted(records, key=lambda record: (record.created or "", record.sweep.name))
+
+
+def write_links(folder: Path, links: Links) -> None:
+    """Keeps the addresses of a sweep's runs, for pages that are made without the tracking server.
+
+    Args:
+        folder: the sweep's directory.
+        links: addresses of the runs.
+    """
+    write_json(folder / LINKS_FILE, {**({"": links.sweep} if links.sweep else {}), **links.trials})
+
+
+def read_links(folder: Path) -> Links:
+    """The addresses that `write_links` has kept; none if the sweep was never tracked.
 
     Raises:
         InputError: the file is damaged.
     """
-    path = folder / LINKS
+    path = folder / LINKS_FILE
+    if not path.exists():
+        return Links()
+    pages = _load(path)
+    return Links(sweep=pages.pop("", None), trials=pages)
+
+
+def _load(path: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return {}
     except ValueError as error:
-        raise InputError(f"{path} is damaged ({error}): delete it, the same sweep writes it again") from None
+        raise InputError(
+            Problem(
+                rule="damaged",
+                place=str(path),
+                value=str(error),
+                message=f"damaged file ({error})",
+                hint="delete it and run the sweep again to write it again",
+            )
+        ) from None
+
+
+def _read(path: Path) -> SweepRecord:
+    value = _load(path)
+    if value.get("format_version") != FORMAT_VERSION:
+        raise InputError(
+            Problem(
+                rule="version",
+                place=str(path),
+                value=value.get("format_version"),
+                expected=f"sweep format version {FORMAT_VERSION}",
+                hint="use the program that wrote it",
+            )
+        )
+    return SweepRecord(
+        sweep=SweepInfo(name=value["name"], title=value["title"], command=value["command"], config=value["config"]),
+        experiment_name=value["experiment"],
+        created=value["created"],
+        rows=value["rows"],
+        tables={file.name: file for file in sorted(path.parent.iterdir()) if file.suffix in TABLE_SUFFIXES},
+    )

@@ -2,57 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from mucon.config import flatten
 from sweeps.service.plan.plan import Plan
-from sweeps.service.plan.sweep_folder import FILE as SWEEP_FILE
-from sweeps.service.plan.sweep_folder import read_links
+from sweeps.service.plan.sweep_folder import read_links, read_sweep
+from sweeps.service.report.figures.picture import Picture
 from sweeps.service.report.figures.style import INK, PALE, PAPER, RULE
 from sweeps.service.report.page_tables import Head, Item, score_table, sortable, trials_table
-from sweeps.service.report.trainings import TrialFacts
-from sweeps.service.tables.table import Table
+from sweeps.service.report.trainings import Training
+from sweeps.service.tables.standing import Standing
 from sweeps.service.text import param_text
 from sweeps.service.trials.folder import State
 
 _HERE = Path(__file__).parent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
-    """A figure as the page shows it.
-
-    Attributes:
-        name: of its files, distinct on the page.
-        title: its caption.
-        svg: the file's text.
-        notes: what is left out, and why.
-    """
-
-    name: str
-    title: str
-    svg: str
-    notes: tuple[str, ...] = ()
-
-
-def make_page(
-    plan: Plan, tables: Mapping[str, Table], figures: Mapping[str, Sequence[Drawn]], trials: Mapping[str, TrialFacts]
-) -> str:
-    """The page's text.
+def make_page(standing: Standing, pictures: Mapping[str, Sequence[Picture]], trainings: Mapping[str, Training]) -> str:
+    """The page as text.
 
     Args:
-        plan: the sweep.
-        tables: by name.
-        figures: of each table, by its name.
-        trials: by identity.
+        standing: the sweep.
+        pictures: the drawn figures of each table, by its name; their files are in the sweep's directory.
+        trainings: by identity.
     """
-    sections = [*_table_sections(tables, figures), *_other_sections(plan, trials)]
+    plan = standing.plan
+    sections = [*_table_sections(standing, pictures), *_other_sections(plan, trainings)]
     links = "".join(f"<li><a href='#{place}'>{escape(title)}</a></li>" for place, title, _ in sections)
     parts = [
         "<!DOCTYPE html>",
@@ -68,7 +46,7 @@ def make_page(
         "<body>",
         "<header>",
         f"<h1>{escape(plan.title)}</h1>",
-        *_about(plan, trials),
+        *_about(plan, trainings),
         f"<nav aria-label='Sections'><ul>{links}</ul></nav>",
         "</header>",
         "<main>",
@@ -83,72 +61,72 @@ def make_page(
     return "\n".join(parts) + "\n"
 
 
-def inline_svg(figure: Drawn) -> str:
-    """A figure's file as part of a page: its names are its own, its greys the page's.
+def inline_svg(picture: Picture, svg: str) -> str:
+    """A figure's file as part of a page: unique ids, greys from the page's style.
 
     Args:
-        figure: of matplotlib.
+        picture: the figure.
+        svg: text of the file that matplotlib wrote.
     """
-    svg = figure.svg[figure.svg.index("<svg") :]
+    svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"\b(id=\"|url\(#|href=\"#)", lambda found: f"{found.group(1)}{figure.name}-", svg)
+    svg = re.sub(r"\b(id=\"|url\(#|href=\"#)", lambda found: f"{found.group(1)}{picture.name}-", svg)
     svg = svg.replace("xlink:href=", "href=").replace(' xmlns:xlink="http://www.w3.org/1999/xlink"', "")
     svg = svg.replace(' xmlns="http://www.w3.org/2000/svg"', "")
     for colour, name in ((INK, "ink"), (PALE, "pale"), (RULE, "rule"), (f"fill: {PAPER}", "paper")):
         before = "fill: " if colour.startswith("fill") else ""
         svg = re.sub(rf"{colour}\b", f"{before}var(--{name})", svg, flags=re.IGNORECASE)
-    label = f' role="img" aria-label="{escape(figure.title)}"'
+    label = f' role="img" aria-label="{escape(picture.title)}"'
     return re.sub(r'^<svg ([^>]*?)width="[\d.]+pt" height="[\d.]+pt"|^<svg', rf"<svg{label} \1", svg, count=1)
 
 
-def _about(plan: Plan, trials: Mapping[str, TrialFacts]) -> Iterator[str]:
-    path = plan.folder / SWEEP_FILE
-    sweep = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    states = Counter(trial.state for trial in trials.values())
+def _about(plan: Plan, trainings: Mapping[str, Training]) -> Iterator[str]:
+    record = read_sweep(plan.folder)
+    states = Counter(training.state for training in trainings.values())
     counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-    yield f"<p>Sweep <strong>{escape(plan.name)}</strong>: {len(trials)} trials ({counts})</p>"
-    if sweep:
-        yield f"<p>First run {escape(sweep['created'])} as <code>{escape(sweep['command'])}</code></p>"
-    parent = read_links(plan.folder).get("")
+    yield f"<p>Sweep <strong>{escape(plan.name)}</strong>: {len(trainings)} trials ({counts})</p>"
+    if record is not None:
+        yield f"<p>First run {escape(record.created or '')} as <code>{escape(record.sweep.command)}</code></p>"
+    parent = read_links(plan.folder).sweep
     if parent:
         yield f"<p><a href='{escape(parent)}'>The sweep on the tracking server</a></p>"
 
 
-def _table_sections(
-    tables: Mapping[str, Table], figures: Mapping[str, Sequence[Drawn]]
-) -> Iterator[tuple[str, str, str]]:
-    for name, table in tables.items():
-        short = _notes([note for note in table.notes if note not in table.differences], table.missing)
-        long = _notes(table.differences, ())
-        folded = f"<details><summary>Which rows differ</summary>{long}</details>" if table.differences else ""
-        body = [score_table(table), short, folded, *map(_figure, figures[name])]
-        yield f"table-{escape(name)}", table.title, "\n".join(body)
+def _table_sections(standing: Standing, pictures: Mapping[str, Sequence[Picture]]) -> Iterator[tuple[str, str, str]]:
+    for name, table in standing.tables.items():
+        short = _list([*(("", note) for note in table.notes.about), *(("missing", n) for n in table.notes.missing)])
+        long = _list([("", note) for note in table.notes.differences])
+        folded = f"<details><summary>Which rows differ</summary>{long}</details>" if table.notes.differences else ""
+        figures = [_figure(picture, standing.plan.folder) for picture in pictures[name]]
+        yield f"table-{escape(name)}", table.title, "\n".join([score_table(table), short, folded, *figures])
 
 
-def _notes(notes: Sequence[str], missing: Sequence[str]) -> str:
-    lines = (f"<li{' class=missing' if note in missing else ''}>{escape(note)}</li>" for note in notes)
+def _list(notes: Sequence[tuple[str, str]]) -> str:
+    """Notes as a list; each has a class and a text."""
+    lines = (f"<li{f' class={kind}' if kind else ''}>{escape(note)}</li>" for kind, note in notes)
     return f"<ul class='notes'>{''.join(lines)}</ul>"
 
 
-def _figure(drawn: Drawn) -> str:
-    notes = "".join(f"<br>{escape(note)}" for note in drawn.notes)
+def _figure(picture: Picture, folder: Path) -> str:
+    svg = (folder / f"{picture.name}.svg").read_text(encoding="utf-8")
+    notes = "".join(f"<br>{escape(note)}" for note in picture.notes)
     return (
-        f"<figure id='figure-{escape(drawn.name)}'>{inline_svg(drawn)}"
-        f"<figcaption>{escape(drawn.title)}{notes} "
+        f"<figure id='figure-{escape(picture.name)}'>{inline_svg(picture, svg)}"
+        f"<figcaption>{escape(picture.title)}{notes} "
         f"<button type='button' class='open'>enlarge</button></figcaption></figure>"
     )
 
 
-def _other_sections(plan: Plan, trials: Mapping[str, TrialFacts]) -> Iterator[tuple[str, str, str]]:
-    without = [trial for trial in trials.values() if trial.state is not State.FINISHED]
+def _other_sections(plan: Plan, trainings: Mapping[str, Training]) -> Iterator[tuple[str, str, str]]:
+    without = [trial for trial in trainings.values() if trial.state is not State.FINISHED]
     if without:
         yield "without", f"Trials without a value ({len(without)})", _without_table(without)
-    yield "trials", "Trials", trials_table(trials.values())
-    yield "configuration", "Configuration", "\n".join(_configuration(plan, trials))
-    yield "environment", "Environment", _environment(trials)
+    yield "trials", "Trials", trials_table(trainings.values())
+    yield "configuration", "Configuration", "\n".join(_configuration(plan, trainings))
+    yield "environment", "Environment", _environment(trainings)
 
 
-def _without_table(trials: Sequence[TrialFacts]) -> str:
+def _without_table(trainings: Sequence[Training]) -> str:
     heads = [Head("trial"), Head("split"), Head("seed", number=True), Head("state"), Head("reason"), Head("folder")]
     rows = [
         [
@@ -159,12 +137,12 @@ def _without_table(trials: Sequence[TrialFacts]) -> str:
             Item(trial.reason or ""),
             Item(f"trials/{trial.identity}", kind="code"),
         ]
-        for trial in trials
+        for trial in trainings
     ]
     return sortable("Trials without a value", heads, rows)
 
 
-def _configuration(plan: Plan, trials: Mapping[str, TrialFacts]) -> Iterator[str]:
+def _configuration(plan: Plan, trainings: Mapping[str, Training]) -> Iterator[str]:
     """What varies by row, and what all trials have in common."""
     heads = [Head("table"), Head("row"), Head("settings of the row")]
     rows = [
@@ -177,7 +155,7 @@ def _configuration(plan: Plan, trials: Mapping[str, TrialFacts]) -> Iterator[str
         for row in part.experiment.variants
     ]
     yield sortable("Settings of the rows", heads, rows)
-    configs = [trial.config for trial in trials.values() if trial.config]
+    configs = [trial.config for trial in trainings.values() if trial.config]
     if configs:
         paths = sorted(set().union(*configs))
         values = {path: {param_text(config.get(path)) for config in configs} for path in paths}
@@ -190,14 +168,14 @@ def _configuration(plan: Plan, trials: Mapping[str, TrialFacts]) -> Iterator[str
     yield sortable("Splits", [Head("split"), Head("fingerprint of its data")], splits)
 
 
-def _environment(trials: Mapping[str, TrialFacts]) -> str:
+def _environment(trainings: Mapping[str, Training]) -> str:
     """Each fact with its values, and of how many trials, where they differ."""
-    found = [trial.environment for trial in trials.values() if trial.environment]
+    found = [trial.environment for trial in trainings.values() if trial.environment]
     if not found:
         return "<p>No trial has been started.</p>"
     names: dict[str, Counter[str]] = {}
     for environment in found:
-        for name, value in flatten(environment).items():
+        for name, value in environment.items():
             names.setdefault(name, Counter())[param_text(value)] += 1
     rows = []
     for name, values in names.items():

@@ -7,15 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from sweeps.service.report.trainings import CURVES, TrialFacts
+from sweeps.service.report.trainings import CURVES, Training
 from sweeps.service.stats.summary import Summary
 from sweeps.service.tables.table import Row, Table
 from sweeps.service.text import significant
 from sweeps.service.trials.folder import State
+from sweeps.service.trials.reading import ACCURACY, LOSS
 
 MAX_POINTS = 80
 """Of a small curve; more cannot be seen on it."""
-_CURVE_TITLES = {"loss.total": "loss", "progress.full.mof": "training MoF"}
+_CURVE_TITLES = {LOSS: "loss", ACCURACY: "training MoF"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def score_table(table: Table) -> str:
     return sortable(table.title, heads, rows, beside)
 
 
-def trials_table(trials: Iterable[TrialFacts]) -> str:
+def trials_table(trials: Iterable[Training]) -> str:
     """Every training: state, end of its curves, time, curves, its run."""
     every = list(trials)
     metrics = [metric for metric in CURVES if any(trial.curves.get(metric) for trial in every)]
@@ -156,9 +157,10 @@ def _score_fields(table: Table, row: Row) -> Iterator[Item]:
             kind="best" if best else "",
             title=_hint(summary, p),
         )
-    whole = "of" not in row.seeds
-    first = row.seeds.split()[0] if row.seeds else "0"
-    yield Item(row.seeds, number=float(first), kind="" if whole else "bad", sorts=bool(row.seeds))
+    if row.seeds is None:
+        yield Item("", number=0.0, sorts=False)
+    else:
+        yield Item(str(row.seeds), number=row.seeds.whole, kind="" if row.seeds.are_whole else "bad")
 
 
 def _hint(summary: Summary, p: float | None) -> str:
@@ -173,7 +175,7 @@ def _hint(summary: Summary, p: float | None) -> str:
     return ", ".join(parts)
 
 
-def _trial_fields(trial: TrialFacts, metrics: Sequence[str]) -> Iterator[Item]:
+def _trial_fields(trial: Training, metrics: Sequence[str]) -> Iterator[Item]:
     yield Item(" / ".join(trial.rows))
     yield Item(trial.split)
     yield Item(str(trial.seed), number=trial.seed)

@@ -1,65 +1,60 @@
-"""The figures and the page of a sweep, made from its plan and its trials' folders alone.
-
-A figure is drawn again only when what it shows, or the code that draws it, has changed: drawing takes seconds, and
-matplotlib one more to start.
-"""
+"""Writes everything of a sweep that people look at, and shows it on the terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
+
+from rich.console import Console
 
 from mucon.videos import videos_of
 from storage import open_store
 from sweeps.service.plan.plan import Plan
-from sweeps.service.report.figures import segmentations as figure_segmentations
-from sweeps.service.report.figures.pictures import _draw, _pictures
-from sweeps.service.report.page import Drawn, make_page
-from sweeps.service.report.trainings import read_trials
-from sweeps.service.tables.table import Table
-from sweeps.service.trials.cell_results import Known
+from sweeps.service.report.figures.pictures import draw_pictures, pictures_of
+from sweeps.service.report.figures.segmentations import chosen_recordings
+from sweeps.service.report.page import make_page
+from sweeps.service.report.trainings import read_trainings
+from sweeps.service.tables.best import best_lines
+from sweeps.service.tables.latex import latex
+from sweeps.service.tables.parquet import write_trials
+from sweeps.service.tables.standing import Standing
+from sweeps.service.tables.text import comma_separated, for_terminal, markdown
+from sweeps.service.text import say
 
 
-def write_report(plan: Plan, made: Mapping[str, Table], known: Mapping[str, Known]) -> dict[str, Path]:
-    """Writes figures as `TABLE.svg` and `.png` and the page as `SWEEP.html` beside the tables.
+def write_report(standing: Standing) -> dict[str, Path]:
+    """Writes the plan, tables, figures and the page of a sweep into its directory.
 
-    Args:
-        plan: the sweep.
-        made: its tables, by name.
-        known: of each cell, by key.
+    Each table as `TABLE.md`, `.csv` and `.tex`, all trials as `trials.parquet`, figures as `.svg` and `.png`, the page
+    as `SWEEP.html`.
 
     Returns:
-        Name -> file.
+        Name -> file, without the plan.
 
     Raises:
         InputError: a figure names a recording that the test part does not have.
     """
-    plan.folder.mkdir(parents=True, exist_ok=True)
-    trials = read_trials(plan, known)
-    pictures = {
-        part.experiment.name: list(_pictures(part, made[part.experiment.name], known, trials, plan))
-        for part in plan.parts
-    }
-    paths = _draw([picture for of_table in pictures.values() for picture in of_table], plan.folder)
-    drawn = {
-        table: [
-            Drawn(
-                name=picture.name,
-                title=picture.title,
-                svg=(plan.folder / f"{picture.name}.svg").read_text(encoding="utf-8"),
-                notes=picture.notes,
-            )
-            for picture in of_table
-        ]
-        for table, of_table in pictures.items()
-    }
+    plan = standing.plan
+    plan.write()
+    trainings = read_trainings(standing)
+    pictures = {part.experiment.name: pictures_of(part, standing, trainings) for part in plan.parts}
+    figures = draw_pictures([picture for of_table in pictures.values() for picture in of_table], plan.folder)
     page = plan.folder / f"{plan.name}.html"
-    page.write_text(make_page(plan, made, drawn, trials), encoding="utf-8")
-    return {**paths, page.name: page}
+    page.write_text(make_page(standing, pictures, trainings), encoding="utf-8")
+    return {**_write_tables(standing), **figures, page.name: page}
+
+
+def present(standing: Standing, console: Console) -> None:
+    """Prints the tables with their notes, without the long ones about differences, and what was best."""
+    for table in standing.tables.values():
+        console.print(for_terminal(table, console))
+        for note in (*table.notes.about, *table.notes.missing):
+            say(console, note)
+    for line in best_lines(standing):
+        say(console, line)
 
 
 def check_figures(plan: Plan) -> None:
-    """Passes where the figures can be drawn when the trials are there; before any is trained.
+    """Checks before any training that the figures can be drawn afterwards.
 
     Raises:
         InputError: a figure names a recording that the test part does not have.
@@ -69,4 +64,18 @@ def check_figures(plan: Plan) -> None:
         if shape is not None and shape.recordings:
             split = part.cells[0].split
             test = [video.id for video in videos_of(open_store(plan.store), split, "test")]
-            figure_segmentations.chosen_recordings(shape, test, split)
+            chosen_recordings(shape, test, split)
+
+
+def _write_tables(standing: Standing) -> dict[str, Path]:
+    plan = standing.plan
+    texts = {
+        f"{name}.{kind}": write(table)
+        for name, table in standing.tables.items()
+        for kind, write in {"md": markdown, "csv": comma_separated, "tex": latex}.items()
+    }
+    for name, text in texts.items():
+        (plan.folder / name).write_text(text, encoding="utf-8")
+    shapes = {part.experiment.name: (part.experiment, part.cells) for part in plan.parts}
+    write_trials(plan.folder / "trials.parquet", plan.name, shapes, standing.results)
+    return {name: plan.folder / name for name in (*texts, "trials.parquet")}

@@ -1,38 +1,37 @@
-"""What a page tells of each training: its state, its curves, where it ran and where it is tracked."""
+"""The trainings of a sweep as the page shows them: state, curves, environment and tracked run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from mucon.config import flatten
-from sweeps.service.plan.plan import Plan
 from sweeps.service.plan.sweep_folder import read_links
-from sweeps.service.trials import journal
-from sweeps.service.trials.cell_results import Known
-from sweeps.service.trials.folder import State, TrialFolder
+from sweeps.service.tables.standing import Standing
+from sweeps.service.trials.folder import State
+from sweeps.service.trials.reading import ACCURACY, LOSS
 
-CURVES = ("loss.total", "progress.full.mof")
+CURVES = (LOSS, ACCURACY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrialFacts:
+class Training:
     """A training.
 
     Attributes:
-        identity: name of its folder.
-        rows: names of the rows for which it stands, each with its table's name where the sweep has several tables.
+        identity: name of its directory.
+        rows: names of the rows that use it, each with its table's name where the sweep has several tables.
         split: name of the split.
-        seed: of the training.
-        state: of the training.
-        reason: for it, where it has one.
-        epochs: finished ones.
-        seconds: of the training; None where it has not ended.
-        curves: metric -> (epoch, value), of those that were measured.
-        config: path -> value, of the full configuration but for the seed; empty where nothing was started.
-        environment: name -> value of the newest record; empty where nothing was started.
-        link: of its run on the tracking server; None where that is not known.
+        seed: seed of the training.
+        state: state of the training.
+        reason: reason for the state, where it has one.
+        epochs: number of finished epochs.
+        seconds: duration; None while it has not ended.
+        curves: metric -> (epoch, value) of each measured one.
+        config: path -> value of the full configuration without the seed; empty before the start.
+        environment: name -> value of the newest record; empty before the start.
+        link: page of its run on the tracking server; None if it was not tracked.
     """
 
     identity: str
@@ -49,65 +48,41 @@ class TrialFacts:
     link: str | None
 
 
-def read_trials(plan: Plan, known: Mapping[str, Known]) -> dict[str, TrialFacts]:
-    """By identity, in the order of the plan; from the trials' folders.
-
-    Args:
-        plan: the sweep.
-        known: of each cell, by key.
-    """
-    links = read_links(plan.folder)
-    rows: dict[str, list[str]] = {}
-    worst: dict[str, Known] = {}
-    for part in plan.parts:
-        for cell in part.cells:
-            name = f"{part.experiment.name}: {cell.variant.name}" if len(plan.parts) > 1 else cell.variant.name
-            names = rows.setdefault(cell.identity, [])
-            names += [name] if name not in names else []
-            if cell.identity not in worst or known[cell.key].scores is None:
-                worst[cell.identity] = known[cell.key]
-    found: dict[str, TrialFacts] = {}
+def read_trainings(standing: Standing) -> dict[str, Training]:
+    """The trainings by identity, in the order of the plan."""
+    plan, links = standing.plan, read_links(standing.plan.folder)
+    trainings: dict[str, Training] = {}
     for cell in plan.cells:
-        if cell.identity in found:
+        if cell.identity in trainings:
             continue
-        folder = TrialFolder(plan.results / "trials" / cell.identity)
-        records, _ = journal.read(folder.journal_path)
-        epochs = [record for record in records if record["kind"] == "epoch"]
-        there = worst[cell.identity]
-        found[cell.identity] = TrialFacts(
+        reading = plan.results.reading(cell.identity)
+        evaluations = [standing.results[other.key] for other in plan.cells if other.identity == cell.identity]
+        worst = next((result for result in reversed(evaluations) if not result.is_finished), evaluations[0])
+        config = flatten(reading.trial["config"]) if reading.exists else {}
+        trainings[cell.identity] = Training(
             identity=cell.identity,
-            rows=tuple(rows[cell.identity]),
+            rows=_rows(standing, cell.identity),
             split=cell.split,
             seed=cell.seed,
-            state=there.state,
-            reason=there.reason,
-            epochs=len(epochs),
-            seconds=_training_seconds(known[cell.key]),
-            curves={metric: curve for metric in CURVES if (curve := tuple(_curve(epochs, metric)))},
-            config=_config(folder),
-            environment=_environment(records),
-            link=links.get(cell.identity),
+            state=worst.state,
+            reason=worst.reason,
+            epochs=reading.n_epochs,
+            seconds=standing.results[cell.key].training_seconds,
+            curves={metric: curve for metric in CURVES if (curve := reading.curve(metric))},
+            config={path: value for path, value in config.items() if path != "seed"},
+            environment=flatten(reading.environment),
+            link=links.trials.get(cell.identity),
         )
-    return found
+    return trainings
 
 
-def _curve(epochs: list[journal.Record], metric: str) -> Iterator[tuple[int, float]]:
-    for record in epochs:
-        if metric in record["metrics"]:
-            yield record["step"], record["metrics"][metric]
-
-
-def _training_seconds(known: Known) -> float | None:
-    return None if known.scores is None else next(iter(known.scores.values()), {}).get("training_seconds")
-
-
-def _config(folder: TrialFolder) -> dict[str, Any]:
-    if not (folder.path / "trial.json").exists():
-        return {}
-    return {path: value for path, value in flatten(folder.read_trial()["config"]).items() if path != "seed"}
-
-
-def _environment(records: list[journal.Record]) -> dict[str, Any]:
-    found = next((record for record in reversed(records) if record["kind"] == "environment"), {})
-    left_out = ("kind", "timestamp")
-    return {name: value for name, value in flatten(found).items() if name not in left_out}
+def _rows(standing: Standing, identity: str) -> tuple[str, ...]:
+    parts = standing.plan.parts
+    return tuple(
+        dict.fromkeys(
+            f"{part.experiment.name}: {cell.variant.name}" if len(parts) > 1 else cell.variant.name
+            for part in parts
+            for cell in part.cells
+            if cell.identity == identity
+        )
+    )

@@ -1,4 +1,4 @@
-"""Ray Tune as the executor of trials: it starts them and loses nothing when it dies, because it remembers nothing."""
+"""Ray Tune as the executor of trials. It keeps no state of its own, so that nothing is lost when it dies."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,21 +21,22 @@ from ray import tune
 from mucon.training import EpochReport
 from sweeps.service.run.queue import TrialQueue
 from sweeps.service.run.resources import Resources, cpu_count
+from sweeps.service.run.source import Training, TrialSource
 from sweeps.service.run.worker import Outcome, mark_failed, run_trial
-from sweeps.service.trials import lease
 from sweeps.service.trials.folder import State
+from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
 
-LOOK = 0.2
-"""Seconds between a worker's looks for the file that asks it to stop."""
-REPORTING = 0.5
+STOP_POLL_SECONDS = 0.2
+"""Seconds between two checks of a worker for the file that asks it to stop."""
+REPORT_SECONDS = 0.5
 """Seconds between two live reports of a trial."""
 RETRIES = 2
-"""How often a trial goes on from its checkpoint after its worker process died (a failure of the trial is final)."""
+"""Number of times a trial resumes after its worker process died (a failure of the trial itself is final)."""
 
 
 class Listener(Protocol):
-    """What is told how the trials are getting on."""
+    """Receives the progress of trials."""
 
     def epoch(self, key: str, values: Mapping[str, Any]) -> None:
         """A trial has finished an epoch."""
@@ -43,47 +45,74 @@ class Listener(Protocol):
         """A trial has ended."""
 
 
-def run_trials(
-    trials: Sequence[Trial],
-    *,
-    results: Path,
-    scratch: Path,
-    device: str,
-    each: Resources,
-    listener: Listener,
-    command: str = "",
-) -> bool:
-    """Runs trials until each has an outcome in its folder, or until it is interrupted.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workplace:
+    """What all workers of a sweep share.
+
+    Attributes:
+        results: the results folder.
+        scratch: a directory of this sweep; a file `stop` in it asks the workers to stop, and Tune's own files are
+            written there and removed.
+        device: where trials compute.
+        command: the command line to record.
+    """
+
+    results: ResultsFolder
+    scratch: Path
+    device: str
+    command: str = ""
+
+    @property
+    def stop_file(self) -> Path:
+        """Asks the workers to write a checkpoint and stop."""
+        return self.scratch / "stop"
+
+    def request(self, training: Training) -> dict[str, str]:
+        """The config of Tune's trial: all that a worker process needs, as text."""
+        value = {
+            "results": str(self.results.path),
+            "scratch": str(self.scratch),
+            "device": self.device,
+            "command": self.command,
+            "trials": [trial.to_dict() for trial in training],
+        }
+        return {"request": json.dumps(value)}
+
+    @classmethod
+    def of_request(cls, config: Mapping[str, str]) -> tuple[Workplace, Training]:
+        """The inverse of `request`."""
+        value = json.loads(config["request"])
+        trials = tuple(Trial.from_dict(trial) for trial in value.pop("trials"))
+        results, scratch = ResultsFolder(Path(value.pop("results"))), Path(value.pop("scratch"))
+        return cls(results=results, scratch=scratch, **value), trials
+
+
+def run_trials(source: TrialSource, workplace: Workplace, each: Resources, listener: Listener) -> bool:
+    """Runs trials until the source is exhausted and each has an outcome, or until it is interrupted.
 
     The first Ctrl-C or SIGTERM lets every running trial write a checkpoint and stop; the second ends them at once.
 
     Args:
-        trials: what to run, in this order.
-        results: the results folder.
-        scratch: a folder of this sweep, in which a file `stop` reaches the workers; Tune's own files go there too,
-            and are removed.
-        device: for the workers.
-        each: what a trial gets.
-        listener: told of live values and ends.
-        command: the command line for which they run, for their records.
+        source: supplies the trainings.
+        workplace: what the workers share.
+        each: cores and GPUs of a trial.
+        listener: receives live values and ends.
 
     Returns:
         Whether it was interrupted.
 
     Raises:
-        InputError: a trial fits on no machine.
+        InputError: no node can run a trial.
         KeyboardInterrupt: at the second interruption.
     """
-    stop = scratch / "stop"
+    stop, storage = workplace.stop_file, workplace.scratch / "tune"
     stop.unlink(missing_ok=True)
-    storage = scratch / "tune"
     try:
         with _interruptions(stop) as install, _ray() as nodes:
-            install()  # Ray has put a handler of its own in the place of ours
+            install()  # Ray has replaced our handler
             slots = each.slots(nodes)
             os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(min(slots, 200))
-            common = {"results": str(results.absolute()), "stop": str(stop), "device": device, "command": command}
-            _fit(trials, common, storage, each, slots, listener)
+            _fit(source, workplace, storage, each, slots, listener)
         return stop.exists()
     finally:
         shutil.rmtree(storage, ignore_errors=True)
@@ -91,34 +120,28 @@ def run_trials(
 
 
 def _fit(
-    trials: Sequence[Trial],
-    common: Mapping[str, str],
-    storage: Path,
-    each: Resources,
-    slots: int,
-    listener: Listener,
+    source: TrialSource, workplace: Workplace, storage: Path, each: Resources, slots: int, listener: Listener
 ) -> None:
-    results, stop = Path(common["results"]), Path(common["stop"])
-    folders = results / "trials"
-    groups: dict[str, list[Trial]] = {}
-    for trial in trials:
-        groups.setdefault(trial.identity, []).append(trial)
-    requests = [
-        {"identity": identity, "request": json.dumps({**common, "trials": [trial.to_dict() for trial in group]})}
-        for identity, group in groups.items()
-    ]
-    queue = TrialQueue(
-        requests,
-        at_most=4 * slots,
-        is_held=lambda request: lease.holder(folders / request["identity"]) is not None,
-        stopping=stop.exists,
-    )
-    relay = _Relay(listener, stop)
+    supplied: dict[str, Trial] = {}
+
+    def next_request() -> dict[str, str] | None:
+        training = source.next_training()
+        if training is None:
+            return None
+        supplied.update({trial.key: trial for trial in training})
+        return workplace.request(training)
+
+    def ended(key: str, outcome: Outcome) -> None:
+        source.ended(supplied[key], outcome)
+        listener.ended(key, outcome)
+
+    stop = workplace.stop_file
+    relay = _Relay(listener.epoch, ended, stop)
     grid = tune.Tuner(
         tune.with_resources(train_trial, {"cpu": each.cpus, "gpu": each.gpus}),
         tune_config=tune.TuneConfig(
-            search_alg=queue,
-            num_samples=len(requests),
+            search_alg=TrialQueue(next_request, at_most=4 * slots, stopping=stop.exists),
+            num_samples=-1,
             reuse_actors=not each.gpus,
             trial_name_creator=_trial_id,
             trial_dirname_creator=_trial_id,
@@ -135,53 +158,54 @@ def _fit(
     for result in grid:
         if result.error is not None and result.config is not None:
             reason = f"its worker process died {RETRIES + 1} times: {' '.join(str(result.error).split())[:300]}"
-            for trial in groups[result.config["identity"]]:
-                listener.ended(trial.key, mark_failed(trial, results, reason))
+            for trial in Workplace.of_request(result.config)[1]:
+                ended(trial.key, mark_failed(trial, workplace.results, reason))
 
 
 def train_trial(config: dict[str, Any]) -> None:
-    """What Tune calls in a worker process: one training and all evaluations of it, from wherever its folder stands."""
-    request = json.loads(config["request"])
-    stop = Path(request["stop"])
-    looked = [0.0, False]
+    """What Tune calls in a worker process: one training and all its evaluations, from the state of its directory."""
+    workplace, trials = Workplace.of_request(config)
+    stop = workplace.stop_file
+    checked = [0.0, False]
 
     def should_stop() -> bool:
         now = time.monotonic()
-        if now - looked[0] > LOOK:
-            looked[:] = [now, stop.exists()]
-        return bool(looked[1])
+        if now - checked[0] > STOP_POLL_SECONDS:
+            checked[:] = [now, stop.exists()]
+        return bool(checked[1])
 
-    trials = [Trial.from_dict(value) for value in request["trials"]]
-    told = [float("-inf")]
-
-    scored: dict[str, float] = {}
+    reported = [float("-inf")]
+    scores: dict[str, float] = {}
 
     def report(epoch: EpochReport) -> None:
         now, metrics = time.monotonic(), epoch.metrics()
-        scored.update({name: value for name, value in metrics.items() if name.startswith("progress.")})
-        if now - told[0] > REPORTING or epoch.epoch == epoch.epochs:
-            told[0] = now
+        scores.update({name: value for name, value in metrics.items() if name.startswith("progress.")})
+        if now - reported[0] > REPORT_SECONDS or epoch.epoch == epoch.epochs:
+            reported[0] = now
             epochs = {"epoch": epoch.epoch, "epochs": epoch.epochs}
-            tune.report({"key": trials[0].key, **epochs, **metrics, **scored})
+            tune.report({"key": trials[0].key, **epochs, **metrics, **scores})
 
     for trial in trials:
         outcome = run_trial(
             trial,
-            Path(request["results"]),
-            device=request["device"],
+            workplace.results,
+            device=workplace.device,
             should_stop=should_stop,
             report=report,
-            command=request["command"],
+            command=workplace.command,
         )
-        told_last = trial is trials[-1]
-        tune.report({"key": trial.key, "state": str(outcome.state), "reason": outcome.reason, "last": told_last})
+        is_last = trial is trials[-1]
+        tune.report({"key": trial.key, "state": str(outcome.state), "reason": outcome.reason, "last": is_last})
 
 
 class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types
-    """Passes what trials report to the listener, and counts those that are running."""
+    """Passes on what trials report, and counts those that are running."""
 
-    def __init__(self, listener: Listener, stop: Path) -> None:
-        self._listener = listener
+    def __init__(
+        self, epoch: Callable[[str, Mapping[str, Any]], None], ended: Callable[[str, Outcome], None], stop: Path
+    ) -> None:
+        self._epoch = epoch
+        self._ended = ended
         self._stop = stop
         self._running: set[str] = set()
 
@@ -192,9 +216,9 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types
         if "state" in result:
             if result["last"]:
                 self._running.discard(trial.trial_id)
-            self._listener.ended(result["key"], Outcome(State(result["state"]), result["reason"]))
+            self._ended(result["key"], Outcome(State(result["state"]), result["reason"]))
         elif "epoch" in result:
-            self._listener.epoch(result["key"], result)
+            self._epoch(result["key"], result)
 
     def on_trial_complete(self, trial: Any, **_: Any) -> None:
         self._running.discard(trial.trial_id)
@@ -204,7 +228,7 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types
 
     @property
     def stopped_and_idle(self) -> bool:
-        """Whether a stop was asked for and no trial is running any more."""
+        """Whether a stop was requested and no trial is running."""
         return not self._running and self._stop.exists()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -212,7 +236,7 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types
 
 
 class _StopWhenIdle(tune.Stopper):  # type: ignore[misc]  # Ray has no types
-    """Ends Tune when a stop was asked for and every running trial has written its checkpoint."""
+    """Ends Tune when a stop was requested and every running trial has written its checkpoint."""
 
     def __init__(self, relay: _Relay) -> None:
         self._relay = relay
@@ -233,9 +257,9 @@ def _trial_id(trial: Any) -> str:
 
 @contextmanager
 def _ray() -> Iterator[dict[str, tuple[float, float]]]:
-    """The Ray that RAY_ADDRESS names, or one of our own for as long as it takes; gives each node's (CPUs, GPUs).
+    """Connects to the Ray of RAY_ADDRESS or starts a local one; yields (CPUs, GPUs) of each node.
 
-    A Ray that this process is connected to already is used and left alone.
+    A Ray that this process is already connected to is used and not shut down.
     """
     ours = not ray.is_initialized()
     if ours:
@@ -266,17 +290,17 @@ def _ray() -> Iterator[dict[str, tuple[float, float]]]:
 
 @contextmanager
 def _interruptions(stop: Path) -> Iterator[Callable[[], None]]:
-    """The first SIGINT or SIGTERM makes the file `stop`, the second raises KeyboardInterrupt.
+    """The first SIGINT or SIGTERM creates the file `stop`, the second raises KeyboardInterrupt.
 
-    Gives a function that installs the handlers again. Outside the main thread, which alone may have handlers, there
-    are none.
+    Yields a function that installs the handlers again. Only the main thread can have handlers; elsewhere it does
+    nothing.
     """
 
     def handle(*_: object) -> None:
         if stop.exists():
             raise KeyboardInterrupt
         stop.touch()
-        os.write(2, b"stopping: running trials write a checkpoint; once more (Ctrl-C) stops at once\n")
+        os.write(2, b"stopping: running trials write a checkpoint; press Ctrl-C again to stop at once\n")
 
     def install() -> None:
         for number in before:

@@ -6,7 +6,6 @@ import heapq
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from rich.console import Console
 
@@ -17,10 +16,10 @@ from storage import Store, open_store
 from sweeps.service.plan.plan import Plan
 from sweeps.service.run.measured_step import MeasuredStep, measure_step, step_shape, typical
 from sweeps.service.run.resources import Placement
-from sweeps.service.text import duration, significant
-from sweeps.service.trials import journal
-from sweeps.service.trials.folder import TO_RUN, TrialFolder
-from sweeps.service.trials.trial import Trial
+from sweeps.service.text import duration, say, significant
+from sweeps.service.trials.folder import TO_RUN
+from sweeps.service.trials.results_folder import ResultsFolder
+from sweeps.service.trials.trial import Trial, by_training
 
 BUDGET = 6.0
 """Seconds for all measurements together; shapes of configurations that come later are taken to be as the slowest."""
@@ -97,7 +96,9 @@ def makespan(seconds: Sequence[float], slots: int) -> float:
     return max(ends)
 
 
-def estimate(trials: Sequence[Trial], results: Path, placement: Placement, *, budget: float = BUDGET) -> Estimate:
+def estimate(
+    trials: Sequence[Trial], results: ResultsFolder, placement: Placement, *, budget: float = BUDGET
+) -> Estimate:
     """Measures steps of the trials' configurations, and tells what all of them will take.
 
     Args:
@@ -112,10 +113,8 @@ def estimate(trials: Sequence[Trial], results: Path, placement: Placement, *, bu
     """
     store = open_store(trials[0].store)
     videos = {trial.split: _parts(store, trial) for trial in trials}
-    groups: dict[str, list[Trial]] = {}
-    for trial in trials:
-        groups.setdefault(trial.identity, []).append(trial)
-    shapes = {step_shape(group[0].config): group[0] for group in groups.values()}
+    groups = by_training(trials)
+    shapes = {step_shape(group[0].config): group[0] for group in groups}
     steps: dict[tuple[object, ...], MeasuredStep] = {}
     began = time.monotonic()
     for shape, trial in shapes.items():
@@ -134,7 +133,7 @@ def estimate(trials: Sequence[Trial], results: Path, placement: Placement, *, bu
         )
     slowest = max(steps.values(), key=lambda step: step.seconds / step.n_frames)
     seconds, memory, epochs = [], 0, 0
-    for group in groups.values():
+    for group in groups:
         step = steps.get(step_shape(group[0].config), slowest)
         train, test = videos[group[0].split]
         left_to_do = _epochs_left(group[0], results)
@@ -155,13 +154,9 @@ def _parts(store: Store, trial: Trial) -> tuple[list[Video], list[Video]]:
     return videos_of(store, trial.split, "train"), videos_of(store, trial.split, trial.part)
 
 
-def _epochs_left(trial: Trial, results: Path) -> int:
-    folder = TrialFolder(results / "trials" / trial.identity)
-    if folder.trained():
-        return 0
-    records, _ = journal.read(folder.journal_path)
-    done = max((record["step"] for record in records if record["kind"] == "epoch"), default=0)
-    return max(trial.config.training.epochs - int(done), 0)
+def _epochs_left(trial: Trial, results: ResultsFolder) -> int:
+    reading = results.reading(trial.identity)
+    return 0 if reading.is_trained else max(trial.config.training.epochs - reading.n_epochs, 0)
 
 
 def _seconds(
@@ -215,18 +210,15 @@ def dry_run(plan: Plan, trials: Mapping[str, Trial], placement: Placement, conso
     Raises:
         InputError: a configuration that cannot be trained.
     """
-
-    def tell(line: str) -> None:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-    known = plan.known()
+    results = plan.read_results()
     for cell in plan.cells:
-        reason = f" ({known[cell.key].reason})" if known[cell.key].reason else ""
-        tell(f"{cell.identity}  {known[cell.key].state:<8}  {cell}{reason}")
-    to_run = [trials[key] for key, cell in known.items() if cell.state in TO_RUN]
+        result = results[cell.key]
+        reason = f" ({result.reason})" if result.reason else ""
+        say(console, f"{cell.identity}  {result.state:<8}  {cell}{reason}")
+    to_run = [trials[key] for key, result in results.items() if result.state in TO_RUN]
     if not to_run:
-        tell("to run: nothing")
+        say(console, "to run: nothing")
         return EXIT_OK
     for line in estimate(to_run, plan.results, placement).lines():
-        tell(line)
+        say(console, line)
     return EXIT_OK

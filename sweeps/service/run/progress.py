@@ -5,23 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from sweeps.service.plan.cells import Cell
 from sweeps.service.run.worker import Outcome
-from sweeps.service.text import clock
+from sweeps.service.text import clock, say
 from sweeps.service.trials.folder import State
+from sweeps.service.trials.reading import ACCURACY, LOSS
 
-EVERY = 15.0
-"""Seconds between two plain lines about running trials."""
-
-
-METRIC = "progress.full.mof"
-"""Scored every few epochs on a few training videos; trials whose training videos have no lengths have none."""
+LINE_SECONDS = 15.0
+"""Interval between progress lines, in seconds."""
 
 
 @dataclass(slots=True)
@@ -81,14 +78,14 @@ class Progress:
 
     Args:
         console: a terminal, or a file for plain lines.
-        names: key -> what a trial is called.
+        cells: key -> cell of each trial.
         every: seconds between two plain lines about running trials.
     """
 
-    def __init__(self, console: Console, names: Mapping[str, str], every: float = EVERY) -> None:
+    def __init__(self, console: Console, cells: Mapping[str, Cell], every: float = LINE_SECONDS) -> None:
         self._console = console
         self._every = every
-        self._names = names
+        self._cells = cells
         self._running: dict[str, Running] = {}
         self._ended: set[str] = set()
         self._took: list[float] = []
@@ -101,27 +98,23 @@ class Progress:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live is not None:
             self._live.stop()
 
     def epoch(self, key: str, values: Mapping[str, Any]) -> None:
         """A trial has finished an epoch."""
         before = self._running.get(key)
-        mof = values.get(METRIC, before.mof if before else None)
-        self._running[key] = Running(
-            values["epoch"], values["epochs"], values["loss.total"], mof, values.get("seconds")
-        )
+        mof = values.get(ACCURACY, before.mof if before else None)
+        self._running[key] = Running(values["epoch"], values["epochs"], values[LOSS], mof, values.get("seconds"))
         self._slots = max(self._slots, len(self._running))
         now = time.monotonic()
         if self._live is not None:
             self._live.update(self._table(), refresh=True)
         elif now - self._told >= self._every:
             self._told = now
-            running = "; ".join(f"{self._names[key]}: {_epoch(trial)}" for key, trial in self._running.items())
-            self._print(f"{self._count()}{self._left()} {running}")
+            running = "; ".join(f"{self._cells[key]}: {_epoch(trial)}" for key, trial in self._running.items())
+            say(self._console, f"{self._count()}{self._left()} {running}")
 
     def ended(self, key: str, outcome: Outcome) -> None:
         """A trial has ended."""
@@ -132,21 +125,22 @@ class Progress:
             return
         self._ended.add(key)
         reason = f": {outcome.reason}" if outcome.reason else ""
-        self._print(f"{self._count()} {self._names[key]} {outcome.state}{reason}")
+        say(self._console, f"{self._count()} {self._cells[key]} {outcome.state}{reason}")
         if self._live is not None:
             self._live.update(self._table(), refresh=True)
 
     def _count(self) -> str:
-        return f"{clock(time.monotonic() - self._began)} [{len(self._ended)}/{len(self._names)}]"
+        return f"{clock(time.monotonic() - self._began)} [{len(self._ended)}/{len(self._cells)}]"
 
     def _left(self) -> str:
         """What is left of the sweep, as text."""
-        waiting = _trainings(self._names) - _trainings(self._ended | self._running.keys())
+        waiting = self._trainings(self._cells) - self._trainings(self._ended | self._running.keys())
         left = seconds_left(list(self._running.values()), self._took, len(waiting), self._slots)
         return "" if left is None else f" about {clock(left)} left;"
 
-    def _print(self, line: str) -> None:
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+    def _trainings(self, keys: Iterable[str]) -> set[str]:
+        """Identities of the trainings; several evaluations of a training count once."""
+        return {self._cells[key].identity for key in keys}
 
     def _table(self) -> Table:
         table = Table(title=f"{self._count()} trials{self._left().rstrip(';')}", title_justify="left")
@@ -154,17 +148,8 @@ class Progress:
         for head in ("epoch", "loss", "training MoF", "left"):
             table.add_column(head, justify="right")
         for key, trial in self._running.items():
-            table.add_row(self._names[key], *_facts(trial))
+            table.add_row(str(self._cells[key]), *_facts(trial))
         return table
-
-
-def _trainings(keys: Iterable[str]) -> set[str]:
-    """Several evaluations of a training are one training.
-
-    >>> sorted(_trainings(["a-1", "a-2", "b-1"]))
-    ['a', 'b']
-    """
-    return {key.partition("-")[0] for key in keys}
 
 
 def _facts(trial: Running) -> tuple[str, str, str, str]:

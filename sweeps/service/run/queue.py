@@ -1,55 +1,60 @@
-"""The queue from which Ray Tune takes its trials: never more of them inside Tune than it can soon start."""
+"""The queue from which Ray Tune takes its trials: it asks for the next request while others run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ray.tune.search import Searcher
 
+from sweeps.service.run.source import Exhausted
+
 
 class TrialQueue(Searcher):  # type: ignore[misc]  # Ray has no types
-    """Hands out requests one by one, those that nobody else is working on first.
+    """Passes requests on to Tune, a bounded number at a time.
 
     Args:
-        requests: one for each trial; Tune gives it to the worker as the trial's config.
-        at_most: how many may be inside Tune at a time.
-        is_held: whether another process trains a request at the moment; its turn comes last.
-        stopping: once it is true, nothing more is handed out.
+        next_request: returns the config of Tune's next trial, or None if there is none at the moment; raises
+            `Exhausted` if there will be no further one.
+        at_most: number of requests inside Tune at a time.
+        stopping: once it returns true, no further request is passed on.
     """
 
     def __init__(
         self,
-        requests: Sequence[Mapping[str, Any]],
+        next_request: Callable[[], Mapping[str, Any] | None],
         *,
         at_most: int,
-        is_held: Callable[[Mapping[str, Any]], bool],
         stopping: Callable[[], bool],
     ) -> None:
         super().__init__()
-        self._waiting = list(requests)
+        self._next_request = next_request
         self._inside: set[str] = set()
         self._at_most = at_most
-        self._is_held = is_held
         self._stopping = stopping
 
     def suggest(self, trial_id: str) -> Any:
-        """The next request, None while there are enough inside Tune, or the end."""
-        if not self._waiting or self._stopping():
+        """The next request, None while there is none or enough are inside Tune, or the end."""
+        if self._stopping():
             return Searcher.FINISHED
         if len(self._inside) >= self._at_most:
             return None
-        free = next((i for i, request in enumerate(self._waiting) if not self._is_held(request)), 0)
+        try:
+            request = self._next_request()
+        except Exhausted:
+            return Searcher.FINISHED
+        if request is None:
+            return None
         self._inside.add(trial_id)
-        return dict(self._waiting.pop(free))
+        return dict(request)
 
     def on_trial_complete(self, trial_id: str, **_: Any) -> None:
         """Makes room for the next."""
         self._inside.discard(trial_id)
 
     def save(self, checkpoint_path: str) -> None:
-        """Tune insists on a file; nothing is ever restored from it, since the trials' folders are the memory."""
+        """Writes an empty file, which Tune requires; nothing is restored from it: the trials' directories are."""
         Path(checkpoint_path).touch()
 
     def restore(self, checkpoint_path: str) -> None:
@@ -58,7 +63,7 @@ class TrialQueue(Searcher):  # type: ignore[misc]  # Ray has no types
         Raises:
             NotImplementedError: always.
         """
-        raise NotImplementedError("a sweep goes on from its trials' folders: run the same command again")
+        raise NotImplementedError("a sweep resumes from its trials' directories: run the same command again")
 
     def __getstate__(self) -> dict[str, Any]:
         return {}

@@ -1,9 +1,7 @@
-"""Trains one known trial again, by itself, and compares the bits."""
+"""Trains one finished trial again, by itself, and compares the bits."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -11,211 +9,192 @@ from pathlib import Path
 from typing import Any
 
 import mucon
-from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, InputError, nearest
+from mucon.errors import InputError, Problem
 from mucon.training import EpochReport
 from storage import open_store
 from sweeps.service.plan.recordings import absolute, split_facts
-from sweeps.service.run.worker import run_trial
-from sweeps.service.trials import journal
+from sweeps.service.run.worker import Outcome, run_trial
 from sweeps.service.trials.folder import State, TrialFolder
+from sweeps.service.trials.reading import TrialReading
+from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
 
-SHOWN = (
+ENVIRONMENT_FACTS = (
     *("python", "platform", "device", "device_name", "threads", "precision", "numerics"),
     *("git_commit", "git_diff_sha256", "git_untracked"),
 )
-"""Of the environment, what can change bits, besides the versions of packages."""
-EPOCHS_TOLD = 10
-"""Lines about epochs, at most."""
+"""Facts of the environment that can change bits, besides the versions of packages."""
+MAX_EPOCH_LINES = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
-    """A finished trial as its folder tells it.
+class Reproduction:
+    """A trial and its repetition.
 
     Attributes:
         trial: what was trained.
-        result: of the evaluation that was made with it; without scores where another one was made first.
-        environment: in which its last epoch was trained; empty where the journal does not say.
-        numerics: the version of the arithmetic then.
+        data_changed: the fingerprint of the recordings now, if it differs from the trial's; else None.
+        outcome: how the repetition ended.
+        weights: sha256 of the weights before and now; now is None if the repetition has not finished.
+        scores: `PREDICTION.METRIC` -> (before, now) of each score that differs.
+        n_scores: number of compared scores.
+        environment: fact -> (before, now) of each recorded fact that differs.
     """
 
     trial: Trial
-    result: Mapping[str, Any]
-    environment: Mapping[str, Any]
-    numerics: int
+    data_changed: str | None
+    outcome: Outcome
+    weights: tuple[str, str | None]
+    scores: Mapping[str, tuple[Any, Any]]
+    n_scores: int
+    environment: Mapping[str, tuple[Any, Any]]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether weights and scores have the same bits."""
+        return self.weights[0] == self.weights[1] and not self.scores
+
+    def lines(self) -> Iterator[str]:
+        """The report for the terminal."""
+        if self.outcome.state is not State.FINISHED:
+            reason = f", {self.outcome.reason}" if self.outcome.reason else ""
+            yield f"not reproduced: {self.outcome.state}{reason}"
+            return
+        if self.is_same:
+            yield f"same bits: weights {self.weights[0]}{', and every score' if self.n_scores else ''}"
+            return
+        if self.weights[0] != self.weights[1]:
+            yield f"the weights differ: sha256 {self.weights[0]} before, {self.weights[1]} now"
+        for name, (before, now) in self.scores.items():
+            yield f"{name} differs: {before} before, {now} now"
+        yield "other differences:" if self.data_changed else "other differences (the recordings are the same):"
+        for name, (before, now) in self.environment.items():
+            yield f"  {name}: {before} before, {now} now"
+        if not self.environment:
+            yield "  no recorded fact differs"
 
 
-def reproduce(run: str, results: Path, *, store: Path | None, device: str, tell: Callable[[str], None]) -> int:
-    """Trains a trial again in a temporary folder, without Ray and MLflow, and says whether the bits are the same.
+def reproduce(
+    run: str,
+    results: ResultsFolder,
+    *,
+    store: Path | None,
+    device: str,
+    say: Callable[[str], None],
+) -> Reproduction:
+    """Trains a trial again in a temporary directory, without Ray and MLflow, and compares the bits.
 
     Args:
-        run: the trial's identity, or its folder.
-        results: the results folder in which an identity is looked for.
-        store: where the recordings are now; None: where they were.
-        device: `auto` takes the kind that it was trained on.
-        tell: prints a line.
-
-    Returns:
-        The exit status: 0 for the same bits, 3 where something differs.
+        run: the trial's identity, or its directory.
+        results: the results folder in which an identity is looked up.
+        store: current place of the recordings; None: unchanged.
+        device: `auto` takes the kind of device that the trial was trained on.
+        say: prints a progress line.
 
     Raises:
         InputError: no such trial, or one that has not finished.
-        StoreError: whatever is wrong with the store.
+        StoreError: a problem of the store.
+        KeyboardInterrupt: interrupted; nothing is kept.
     """
-    known = read_known(find_trial(run, results))
-    trial = known.trial if store is None else replace(known.trial, store=absolute(store))
-    recordings = data_changes(trial)
-    for line in recordings:
-        tell(line)
-    where = known.environment.get("device", "auto") if device == "auto" else device
+    before = finished_trial(results.find_trial(run))
+    trial = Trial.from_dict(before.trial)
+    trial = trial if store is None else replace(trial, store=absolute(store))
+    fingerprint = split_facts(open_store(Path(trial.store)), trial.split).fingerprint(trial.config)
+    data_changed = fingerprint if fingerprint != trial.data_fingerprint else None
+    if data_changed:
+        say(
+            f"the recordings have changed: split {trial.split} of {trial.store} has the fingerprint {fingerprint}, "
+            f"the trial was trained on {trial.data_fingerprint}; other bits are expected"
+        )
+    where = before.training_environment.get("device", "auto") if device == "auto" else device
     epochs = trial.config.training.epochs
-    tell(f"training {trial.identity} again: split {trial.split}, seed {trial.config.seed}, {epochs} epochs, on {where}")
-    try:
-        with tempfile.TemporaryDirectory(prefix="reproduce-") as temporary:
-            outcome = run_trial(trial, Path(temporary), device=where, report=_teller(tell))
-            if outcome.state is not State.FINISHED:
-                tell(f"not reproduced: {outcome.state}{f', {outcome.reason}' if outcome.reason else ''}")
-                return EXIT_PARTIAL
-            again = read_known(TrialFolder(Path(temporary) / "trials" / trial.identity))
-    except KeyboardInterrupt:
-        tell("interrupted; nothing is kept")
-        return EXIT_INTERRUPTED
-    found = list(differences(known.result, again.result))
-    if not found:
-        scores = ", and every score" if known.result["scores"] else ""
-        tell(f"the same bits: weights {again.result['weights_sha256']}{scores}")
-        return EXIT_OK
-    for line in found:
-        tell(line)
-    tell("what else differs:" if recordings else "what else differs (the recordings are the same):")
-    changed = list(environment_changes(known, again))
-    for line in changed or ["nothing that was recorded"]:
-        tell(f"  {line}")
-    return EXIT_PARTIAL
+    say(f"training {trial.identity} again: split {trial.split}, seed {trial.config.seed}, {epochs} epochs, on {where}")
+    with tempfile.TemporaryDirectory(prefix="reproduce-") as temporary:
+        again = ResultsFolder(Path(temporary))
+        outcome = run_trial(trial, again, device=where, report=_epoch_lines(say))
+        return _compared(trial, data_changed, outcome, before, again.reading(trial.identity))
 
 
-def find_trial(run: str, results: Path) -> TrialFolder:
-    """The folder of a trial that is named by its identity or by its folder (or the `run` in it).
-
-    Raises:
-        InputError: there is none.
-    """
-    for path in (Path(run), Path(run).parent, results / "trials" / run):
-        if (path / "trial.json").exists():
-            return TrialFolder(path.absolute())
-    there = sorted(path.parent.name for path in results.glob("trials/*/trial.json"))
-    raise InputError(
-        f"a run is a trial's identity or its folder, {run!r} is none in {results}{nearest(run, there)} "
-        f"({len(there)} trials there): take one from `--dry-run`, or name another --results folder"
-    )
-
-
-def read_known(folder: TrialFolder) -> Known:
-    """What a finished trial's folder tells.
+def finished_trial(folder: TrialFolder) -> TrialReading:
+    """The reading of a trial that has finished training and has a result.
 
     Raises:
         InputError: it has not finished, or its files are of another format.
     """
-    value = folder.read_trial()
-    result = folder.result(value["evaluation"]) if folder.trained() else None
-    if result is None and folder.trained():  # the first evaluation was another one's than the one in trial.json
-        result = {**json.loads((folder.path / "result.json").read_text(encoding="utf-8")), "scores": {}}
-    if result is None:
-        state, reason = folder.unfinished_state()
+    reading = TrialReading(folder)
+    if reading.first_result is None:
+        state, reason = reading.state()
         raise InputError(
-            f"a trial that has finished can be compared, {folder.path} is {state}{f' ({reason})' if reason else ''}: "
-            "run its sweep again first"
+            Problem(
+                rule="state",
+                place=str(folder.path),
+                value=str(state),
+                message=f"only a finished trial can be compared, this one is {state}{f' ({reason})' if reason else ''}",
+                hint="run its sweep first",
+            )
         )
-    environment: Mapping[str, Any] = {}
-    current: Mapping[str, Any] = {}
-    for record in journal.read(folder.journal_path)[0]:
-        if record["kind"] == "environment":
-            current = record
-        elif record["kind"] == "epoch":
-            environment = current
-    return Known(trial=Trial.from_dict(value), result=result, environment=environment, numerics=value["numerics"])
+    return reading
 
 
-def data_changes(trial: Trial) -> list[str]:
-    """A line where the recordings are not those that the trial was trained on."""
-    found = split_facts(open_store(Path(trial.store)), trial.split).fingerprint(trial.config)
-    if found == trial.data_fingerprint:
-        return []
-    return [
-        f"the recordings changed: split {trial.split} of {trial.store} has the fingerprint {found}, the trial was "
-        f"trained on {trial.data_fingerprint}; other bits are to be expected"
-    ]
+def _compared(
+    trial: Trial, data_changed: str | None, outcome: Outcome, before: TrialReading, after: TrialReading
+) -> Reproduction:
+    """Compares weights, the scores of the same evaluation, and the environments."""
+    training = (before.first_result or {})["weights_sha256"]
+    old = _scores(before.result(trial.evaluation))
+    new = _scores(after.result(trial.evaluation)) if old else {}
+    finished = outcome.state is State.FINISHED
+    return Reproduction(
+        trial=trial,
+        data_changed=data_changed,
+        outcome=outcome,
+        weights=(training, (after.first_result or {}).get("weights_sha256") if finished else None),
+        scores=changed(old, new) if finished else {},
+        n_scores=len(old),
+        environment=dict(_environment_changes(before, after)) if finished else {},
+    )
 
 
-def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """Lines about what differs between two results: the weights, and each score.
+def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Key -> (before, after) of each value that differs; `nothing` for an absent one.
 
-    >>> list(differences({"weights_sha256": "a", "scores": {"full": {"mof": 0.5}}},
-    ...                  {"weights_sha256": "b", "scores": {"full": {"mof": 0.25}}}))
-    ['the weights differ: sha256 a before, b now', 'full.mof differs: 0.5 before, 0.25 now']
+    >>> changed({"a": 1, "b": 2}, {"a": 1, "c": 3})
+    {'b': (2, 'nothing'), 'c': ('nothing', 3)}
     """
-    if before["weights_sha256"] != after["weights_sha256"]:
-        yield f"the weights differ: sha256 {before['weights_sha256']} before, {after['weights_sha256']} now"
-    old, new = _scores(before), _scores(after) if before["scores"] else {}
-    for name in dict.fromkeys((*old, *new)):
-        if old.get(name) != new.get(name):
-            yield f"{name} differs: {_value(old, name)} before, {_value(new, name)} now"
+    return {
+        key: (before.get(key, "nothing"), after.get(key, "nothing"))
+        for key in dict.fromkeys((*before, *after))
+        if before.get(key) != after.get(key)
+    }
 
 
-def environment_changes(before: Known, after: Known) -> Iterator[str]:
-    """Lines about what differs between the places where two trials were trained."""
-    if before.numerics != mucon.NUMERICS:
-        yield f"numerics: {before.numerics} before, {mucon.NUMERICS} now (the arithmetic was changed on purpose)"
-    old, new = before.environment, after.environment
+def _environment_changes(before: TrialReading, after: TrialReading) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    numerics = before.trial["numerics"]
+    if numerics != mucon.NUMERICS:
+        yield "numerics", (numerics, f"{mucon.NUMERICS} (the arithmetic was changed on purpose)")
+    old, new = before.training_environment, after.training_environment
     if not old:
-        yield "the journal does not say where it was trained"
+        yield "environment", ("not recorded", "recorded")
         return
-    for name in SHOWN:
-        if old.get(name) != new.get(name) and not (name == "numerics" and before.numerics != mucon.NUMERICS):
-            yield f"{name}: {_value(old, name)} before, {_value(new, name)} now"
-    packages, now = old.get("packages", {}), new.get("packages", {})
-    for name in sorted({*packages, *now}):
-        if packages.get(name) != now.get(name):
-            yield f"{name}: {_value(packages, name)} before, {_value(now, name)} now"
+    names = [name for name in ENVIRONMENT_FACTS if name != "numerics" or numerics == mucon.NUMERICS]
+    yield from changed({n: old[n] for n in names if n in old}, {n: new[n] for n in names if n in new}).items()
+    yield from sorted(changed(old.get("packages", {}), new.get("packages", {})).items())
 
 
-def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds `reproduce` to the commands of `mucon-sweeps`."""
-    parser = commands.add_parser(
-        "reproduce",
-        help="train a known trial again and compare the bits",
-        description=(
-            "Trains one finished trial again in a temporary folder and compares the sha256 of its weights and its "
-            "scores. Exit status 0: the same bits; 3: something differs, and what else does is told."
-        ),
-    )
-    parser.add_argument("run", metavar="RUN", help="identity of a trial, or its folder")
-    parser.add_argument("--results", type=Path, default=Path("results"), help="folder of the trials (default: results)")
-    parser.add_argument("--store", type=Path, help="where the recordings are now (default: where they were)")
-    parser.add_argument(
-        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: as the trial was trained"
-    )
-
-
-def _teller(tell: Callable[[str], None]) -> Callable[[EpochReport], None]:
-    """Tells of some epochs."""
+def _epoch_lines(say: Callable[[str], None]) -> Callable[[EpochReport], None]:
+    """Prints a line for some epochs."""
 
     def report(epoch: EpochReport) -> None:
-        every = -(-epoch.epochs // EPOCHS_TOLD)
+        every = -(-epoch.epochs // MAX_EPOCH_LINES)
         if epoch.epoch % every == 0 or epoch.epoch == epoch.epochs:
-            tell(f"epoch {epoch.epoch}/{epoch.epochs} loss {epoch.losses['total']:.4f}")
+            say(f"epoch {epoch.epoch}/{epoch.epochs} loss {epoch.losses['total']:.4f}")
 
     return report
 
 
-def _scores(result: Mapping[str, Any]) -> dict[str, float | None]:
+def _scores(result: Mapping[str, Any] | None) -> dict[str, float | None]:
     return {
         f"{prediction}.{metric}": value
-        for prediction, scores in result["scores"].items()
+        for prediction, scores in (result or {"scores": {}})["scores"].items()
         for metric, value in scores.items()
     }
-
-
-def _value(values: Mapping[str, Any], name: str) -> object:
-    return values.get(name, "nothing")

@@ -11,11 +11,6 @@ import numpy as np
 
 from mucon.errors import InputError
 from sweeps.service.stats.significance import (
-    FRIEDMAN,
-    LEVEL,
-    REPLICATES_NOTE,
-    VIDEOS_NOTE,
-    WILCOXON,
     Floats,
     Outcome,
     friedman_with_replicates,
@@ -37,13 +32,11 @@ class Common:
         values: `[k B R]`, rows x splits x seeds.
         splits: in the order of `values`.
         seeds: in the order of `values`.
-        dropped: a line for each seed that some row has and that is left out, and why.
     """
 
     values: Floats
     splits: tuple[str, ...]
     seeds: tuple[int, ...]
-    dropped: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +65,11 @@ class Bold:
         best: the row with the best mean over whole seeds; None where no row has a value.
         rows: bold ones in the order of the table: the best, and those that were tested and cannot be told from it.
         against_best: for each row its test against the best; None for the best and for rows without a value.
-        notes: which test decided over how many rows and what it means, for the lines under the table.
     """
 
     best: int | None
     rows: tuple[int, ...]
     against_best: tuple[Outcome | None, ...]
-    notes: tuple[str, ...]
 
 
 def split_names(rows: Sequence[SeedValues]) -> tuple[str, ...]:
@@ -97,41 +88,22 @@ def seed_means(row: SeedValues, splits: Sequence[str]) -> dict[int, float]:
     return {seed: statistics.fmean(row[split, seed] for split in splits) for seed in whole}
 
 
-def common_seeds(
-    rows: Sequence[SeedValues], names: Sequence[str] | None = None, splits: Sequence[str] | None = None
-) -> Common:
+def common_seeds(rows: Sequence[SeedValues], splits: Sequence[str] | None = None) -> Common:
     """The seeds that every row has on every split, which tests with replicates need.
 
     Args:
         rows: at least one.
-        names: of the rows, for the lines; their numbers by default.
-        splits: those that count; by default all on which any row has a value.
+        splits: names of the splits that count; by default all on which any row has a value.
 
-    >>> common = common_seeds([{("1", 1): 0.5, ("1", 2): 0.6}, {("1", 1): 0.4}], ["box", "bell"])
-    >>> common.values.tolist(), common.dropped
-    ([[[0.5]], [[0.4]]], ('seed 2 is left out of the test: bell has no value on split 1',))
+    >>> common = common_seeds([{("1", 1): 0.5, ("1", 2): 0.6}, {("1", 1): 0.4}])
+    >>> common.values.tolist(), common.seeds
+    ([[[0.5]], [[0.4]]], (1,))
     """
     used = split_names(rows) if splits is None else tuple(splits)
-    called = [f"row {i}" for i in range(len(rows))] if names is None else names
-    kept, dropped = [], []
-    for seed in sorted({seed for row in rows for _, seed in row}):
-        gaps = [
-            f"{name} has no value on split {split}"
-            for row, name in zip(rows, called, strict=True)
-            for split in used
-            if (split, seed) not in row
-        ]
-        if gaps:
-            dropped.append(f"seed {seed} is left out of the test: {'; '.join(gaps)}")
-        else:
-            kept.append(seed)
+    seeds = sorted({seed for row in rows for _, seed in row})
+    kept = [seed for seed in seeds if all((split, seed) in row for row in rows for split in used)]
     values = np.array([[[row[split, seed] for seed in kept] for split in used] for row in rows], dtype=np.float64)
-    return Common(
-        values=values.reshape(len(rows), len(used), len(kept)),
-        splits=used,
-        seeds=tuple(kept),
-        dropped=tuple(dropped),
-    )
+    return Common(values=values.reshape(len(rows), len(used), len(kept)), splits=used, seeds=tuple(kept))
 
 
 def common_videos(
@@ -225,7 +197,7 @@ def best_rows(
     of_seeds = [seed_means(row, splits) for row in rows]
     means = {i: statistics.fmean(values.values()) for i, values in enumerate(of_seeds) if values}
     if not means:
-        return Bold(best=None, rows=(), against_best=(None,) * len(rows), notes=())
+        return Bold(best=None, rows=(), against_best=(None,) * len(rows))
     best = max(means, key=lambda i: sign * means[i])
     compared = _compare(rows, best, videos, higher_is_better=higher_is_better)
     judged = [c.decisive if c is not None and i in means else None for i, c in enumerate(compared)]
@@ -238,7 +210,6 @@ def best_rows(
         best=best,
         rows=tuple(i for i in range(len(rows)) if level[i] or kept[i]),
         against_best=against,
-        notes=tuple(_notes([outcome for outcome in against if outcome])),
     )
 
 
@@ -273,20 +244,3 @@ def _compare(
 def _adjusted(outcomes: Sequence[Outcome]) -> list[Outcome]:
     p_values = holm([outcome.p for outcome in outcomes])
     return [replace(outcome, adjusted_p=p) for outcome, p in zip(outcomes, p_values, strict=True)]
-
-
-def _notes(outcomes: Sequence[Outcome]) -> list[str]:
-    """How many rows each test judged, and what the test means; why rows could not be judged."""
-    notes = []
-    meanings = {FRIEDMAN: REPLICATES_NOTE, WILCOXON: VIDEOS_NOTE}
-    for test, meaning in meanings.items():
-        judged = [outcome for outcome in outcomes if outcome.test == test and outcome.p is not None]
-        if judged:
-            told = sum(outcome.significant and outcome.direction < 0 for outcome in judged)
-            notes.append(
-                f"bold: {test} tells {told} of {len(judged)} rows from the best one (p < {LEVEL}, Holm over "
-                f"{judged[0].comparisons}); {meaning}"
-            )
-    reasons = sorted({str(outcome.reason) for outcome in outcomes if outcome.p is None})
-    notes += [f"bold: only the best mean, no claim over rows that no test can judge: {reason}" for reason in reasons]
-    return notes

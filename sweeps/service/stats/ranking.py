@@ -26,8 +26,7 @@ class Ranking:
 
     Attributes:
         mean_ranks: of each method as it was given, 1 is the best; over the splits or, with replicates, over all ranks
-            of the splits, up to `largest_rank`.
-        largest_rank: the worst rank that a single value can have.
+            of the splits.
         order: numbers of the methods, the best first.
         friedman: whether the methods differ at all.
         critical_difference: mean ranks that are at least so far apart differ; None where friedman has no p.
@@ -36,7 +35,6 @@ class Ranking:
     """
 
     mean_ranks: tuple[float, ...]
-    largest_rank: int
     order: tuple[int, ...]
     friedman: Outcome
     critical_difference: float | None
@@ -70,7 +68,7 @@ def ranking(values: Any, *, higher_is_better: bool = True) -> Ranking:
     ranks = block_ranks(values, higher_is_better=not higher_is_better)
     k, n_blocks, n_seeds = ranks.shape
     if not friedman.n:
-        return Ranking(mean_ranks=(), largest_rank=0, order=(), friedman=friedman, critical_difference=None, groups=())
+        return Ranking(mean_ranks=(), order=(), friedman=friedman, critical_difference=None, groups=())
     mean_ranks = ranks.mean(axis=(1, 2))
     order = tuple(int(i) for i in np.argsort(mean_ranks, kind="stable"))
     difference = None
@@ -81,7 +79,6 @@ def ranking(values: Any, *, higher_is_better: bool = True) -> Ranking:
         groups = _groups([float(mean_ranks[i]) for i in order], order, difference) if friedman.significant else (order,)
     return Ranking(
         mean_ranks=tuple(float(rank) for rank in mean_ranks),
-        largest_rank=k * n_seeds,
         order=order,
         friedman=friedman,
         critical_difference=difference,

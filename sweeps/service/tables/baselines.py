@@ -17,7 +17,7 @@ BLIND_ALIGNMENT = "true transcript, equal lengths"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class ExtraRow:
     """A row without seeds.
 
     Attributes:
@@ -33,7 +33,7 @@ class Beside:
     task: str | None = None
 
 
-def rows_beside(experiment: Experiment, splits: Mapping[str, SplitData], pooling: int | None) -> Iterator[Beside]:
+def extra_rows(experiment: Experiment, splits: Mapping[str, SplitData], pooling: int | None) -> Iterator[ExtraRow]:
     """A baseline for each task of the rows, then the ceiling where MoF is shown; those without any value are left out.
 
     Args:
@@ -42,25 +42,25 @@ def rows_beside(experiment: Experiment, splits: Mapping[str, SplitData], pooling
         pooling: frames of a latent frame in the base configuration; None: no ceiling.
     """
     tasks = dict.fromkeys(variant.task for variant in experiment.variants)
-    found = [_blind_of(task, experiment, list(splits.values())) for task in tasks]
-    found.append(_ceiling(experiment, list(splits.values()), pooling))
-    yield from (beside for beside in found if any(value is not None for value in beside.values))
+    rows = [_blind_of(task, experiment, list(splits.values())) for task in tasks]
+    rows.append(_ceiling(experiment, list(splits.values()), pooling))
+    yield from (extra for extra in rows if any(value is not None for value in extra.values))
 
 
-def _blind_of(task: str, experiment: Experiment, splits: Sequence[SplitData]) -> Beside:
+def _blind_of(task: str, experiment: Experiment, splits: Sequence[SplitData]) -> ExtraRow:
     aligned = task == "alignment"
     scores = [split.blind_alignment if aligned else split.blind for split in splits]
     values = tuple(_mean([of_split.get(column.metric) for of_split in scores]) for column in experiment.columns)
-    return Beside(label=BLIND_ALIGNMENT if aligned else BLIND, kind="baseline", values=values, task=task)
+    return ExtraRow(label=BLIND_ALIGNMENT if aligned else BLIND, kind="baseline", values=values, task=task)
 
 
-def _ceiling(experiment: Experiment, splits: Sequence[SplitData], pooling: int | None) -> Beside:
+def _ceiling(experiment: Experiment, splits: Sequence[SplitData], pooling: int | None) -> ExtraRow:
     """The best MoF of `frames`, in the columns that show it; where only other predictions' MoF is shown, in those."""
     of_mof = [column for column in experiment.columns if column.metric == "mof"]
     shown = [column for column in of_mof if column.prediction == "frames"] or of_mof
     best = _mean([split.ceilings.get(str(pooling)) for split in splits])
     values = tuple(best if column in shown else None for column in experiment.columns)
-    return Beside(label=f"ceiling of frames, pooling x{pooling}", kind="ceiling", values=values)
+    return ExtraRow(label=f"ceiling of frames, pooling x{pooling}", kind="ceiling", values=values)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

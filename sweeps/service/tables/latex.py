@@ -76,7 +76,7 @@ def _rows(table: Table) -> Iterator[str]:
     for row, before in zip(table.rows, (None, *table.rows), strict=False):
         if before is not None and (before.kind == "row") != (row.kind == "row"):
             yield r"\midrule"
-        yield " & ".join((*_labels(row), *_values(table, row), escaped(row.seeds))) + r" \\"
+        yield (" & ".join((*_labels(row), *_values(table, row), escaped(row.seeds_text))) + r" \\")
 
 
 def _labels(row: Row) -> Iterator[str]:
@@ -99,10 +99,10 @@ def _value(summary: Summary, unit: str, bold: bool) -> str:
 
 
 def _notes_under(table: Table) -> Iterator[str]:
-    notes = [note for note in table.notes if note not in (*table.differences, *table.missing)]
-    if table.missing:
-        cells = "1 cell has" if len(table.missing) == 1 else f"{len(table.missing)} cells have"
-        notes.append(f"{cells} no value and {'is' if len(table.missing) == 1 else 'are'} not averaged")
+    notes = list(table.notes.about)
+    if n_missing := len(table.notes.missing):
+        cells = "1 cell has" if n_missing == 1 else f"{n_missing} cells have"
+        notes.append(f"{cells} no value and {'is' if n_missing == 1 else 'are'} not averaged")
     if notes:
         yield r"\par\smallskip"
         yield r"\parbox{\linewidth}{\footnotesize\raggedright " + r"\par ".join(f"{escaped(n)}." for n in notes) + "}"

@@ -11,13 +11,42 @@ from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.stats.comparisons import Bold, Comparison, SeedValues, common_seeds
 from sweeps.service.stats.ranking import ranking
 from sweeps.service.stats.significance import FRIEDMAN, LEVEL, REPLICATES_NOTE, VIDEOS_NOTE, WILCOXON, Outcome
-from sweeps.service.tables.baselines import Beside
-from sweeps.service.trials.cell_results import Known
+from sweeps.service.tables.baselines import ExtraRow
+from sweeps.service.trials.cell_results import CellResult
 
 _WHAT = {
     FRIEDMAN: f"{FRIEDMAN} (splits are blocks, seeds replicates)",
     WILCOXON: f"{WILCOXON} over test videos (means over seeds)",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notes:
+    """The lines under a table, by kind.
+
+    Attributes:
+        data: what each split contains.
+        baselines: rows that are not better than a baseline without features.
+        statistics: what bold means, which tests could not decide and what the others compare.
+        ranking: mean ranks over several splits.
+        differences: which rows differ from the default row; long, so that the terminal leaves them out.
+        missing: cells without a value, with their reason.
+    """
+
+    data: tuple[str, ...] = ()
+    baselines: tuple[str, ...] = ()
+    statistics: tuple[str, ...] = ()
+    ranking: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        """The lines about the table as a whole: data, baselines, statistics and ranking."""
+        return (*self.data, *self.baselines, *self.statistics, *self.ranking)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self.about, *self.differences, *self.missing))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +67,10 @@ class Compared:
 
 
 def data_notes(splits: Mapping[str, SplitData]) -> Iterator[str]:
-    """What each split is."""
+    """Size and most frequent action of each split."""
     for name, split in splits.items():
         yield (
-            f"split {name}: {split.n_train} training and {split.n_test} test videos; commonest action "
+            f"split {name}: {split.n_train} training and {split.n_test} test videos; most frequent action "
             f"{split.commonest!r} has {100 * split.commonest_share:.1f} % of the test frames"
         )
 
@@ -50,7 +79,7 @@ def blind_notes(
     variants: Sequence[Variant],
     columns: Sequence[Column],
     means: Sequence[Sequence[float | None]],
-    beside: Sequence[Beside],
+    extra: Sequence[ExtraRow],
 ) -> Iterator[str]:
     """For each baseline that sees no feature, the rows of its task whose means are no better than its value.
 
@@ -58,9 +87,9 @@ def blind_notes(
         variants: the rows.
         columns: of the table.
         means: of each row, by column.
-        beside: the rows beside them.
+        extra: baseline and ceiling rows.
     """
-    for baseline in beside:
+    for baseline in extra:
         found: dict[str, str] = {}
         for i, (column, blind) in enumerate(zip(columns, baseline.values, strict=True)):
             there = {
@@ -70,22 +99,26 @@ def blind_notes(
             }
             no_better = [name for name, mean in there.items() if blind is not None and not column.better(mean, blind)]
             if no_better:
-                named = ", ".join(map(repr, no_better)) if len(no_better) <= 3 else f"{len(no_better)} rows"
-                found[column.title] = "every row" if len(no_better) == len(there) > 1 else named
+                found[column.title] = "every row" if len(no_better) == len(there) > 1 else some_rows(no_better)
         if found:
             everywhere = len(found) == len(columns) > 1 and set(found.values()) == {"every row"}
             told = "; ".join(f"{title}: {which}" for title, which in found.items())
             which = "every row in every score" if everywhere else told
-            yield f"no better than {baseline.label!r}, which sees no feature: {which}"
+            yield f"not better than the feature-free baseline {baseline.label!r}: {which}"
 
 
-def missing_notes(cells: Sequence[Cell], known: Mapping[str, Known]) -> Iterator[str]:
-    """Every cell that has no value, and why."""
+def some_rows(names: Sequence[str]) -> str:
+    """Up to three names, otherwise their number."""
+    return ", ".join(map(repr, names)) if len(names) <= 3 else f"{len(names)} rows"
+
+
+def missing_notes(cells: Sequence[Cell], results: Mapping[str, CellResult]) -> Iterator[str]:
+    """Every cell without a value, with its reason."""
     for cell in cells:
-        there = known[cell.key]
-        if there.scores is None:
-            reason = f": {there.reason}" if there.reason else ""
-            yield f"{cell} is {there.state} and not averaged{reason} (trials/{cell.identity})"
+        result = results[cell.key]
+        if not result.is_finished:
+            reason = f": {result.reason}" if result.reason else ""
+            yield f"{cell} is {result.state} and not averaged{reason} (trials/{cell.identity})"
 
 
 def statistics_notes(default: str | None, columns: Sequence[Compared]) -> Iterator[str]:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from sweeps.service.plan.cells import Cell
 from sweeps.service.spec.experiment import Experiment
-from sweeps.service.trials.cell_results import Known
+from sweeps.service.trials.cell_results import CellResult
 
 CELL_FIELDS = (
     pa.field("sweep", pa.string(), nullable=False),
@@ -36,7 +36,7 @@ def write_trials(
     path: Path,
     sweep: str,
     tables: Mapping[str, tuple[Experiment, Sequence[Cell]]],
-    known: Mapping[str, Known],
+    results: Mapping[str, CellResult],
 ) -> None:
     """Writes the file: the `CELL_FIELDS`, then `PREDICTION.METRIC` of every score that some trial has.
 
@@ -47,10 +47,10 @@ def write_trials(
         path: the file.
         sweep: its name.
         tables: name -> the table's shape and cells.
-        known: of each cell, by the trial's key.
+        results: state and scores of each cell, by key.
     """
     rows = [
-        _row(sweep, name, shape, cell, known[cell.key]) for name, (shape, cells) in tables.items() for cell in cells
+        _row(sweep, name, shape, cell, results[cell.key]) for name, (shape, cells) in tables.items() for cell in cells
     ]
     scores = sorted({column for row in rows for column in row} - {field.name for field in CELL_FIELDS})
     schema = pa.schema([*CELL_FIELDS, *(pa.field(name, pa.float64()) for name in scores)])
@@ -59,14 +59,13 @@ def write_trials(
     temporary.replace(path)
 
 
-def _row(sweep: str, table: str, shape: Experiment, cell: Cell, known: Known) -> dict[str, Any]:
+def _row(sweep: str, table: str, shape: Experiment, cell: Cell, result: CellResult) -> dict[str, Any]:
     scores = {
         f"{prediction}.{metric}": value
-        for prediction, values in (known.scores or {}).items()
+        for prediction, values in result.scores.items()
         for metric, value in values.items()
         if metric != "training_seconds"
     }
-    seconds = next((values["training_seconds"] for values in (known.scores or {}).values()), None)
     row = cell.variant
     return {
         "sweep": sweep,
@@ -80,8 +79,8 @@ def _row(sweep: str, table: str, shape: Experiment, cell: Cell, known: Known) ->
         "seed": cell.seed,
         "identity": cell.identity,
         "evaluation": cell.evaluation,
-        "state": str(known.state),
-        "reason": known.reason,
-        "training_seconds": seconds,
+        "state": str(result.state),
+        "reason": result.reason,
+        "training_seconds": result.training_seconds,
         **scores,
     }

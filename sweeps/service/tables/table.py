@@ -1,10 +1,10 @@
-"""A sweep's table as values: mean±std over seeds, intervals, what is told apart by tests, what is missing and why."""
+"""A sweep's table as a value: mean±std over seeds, intervals, tests between rows, and notes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.recordings import SplitData
@@ -21,9 +21,10 @@ from sweeps.service.stats.comparisons import (
 )
 from sweeps.service.stats.significance import Outcome
 from sweeps.service.stats.summary import Summary
-from sweeps.service.tables.baselines import Beside, rows_beside
+from sweeps.service.tables.baselines import ExtraRow, extra_rows
 from sweeps.service.tables.notes import (
     Compared,
+    Notes,
     blind_notes,
     data_notes,
     difference_notes,
@@ -31,7 +32,30 @@ from sweeps.service.tables.notes import (
     ranking_notes,
     statistics_notes,
 )
-from sweeps.service.trials.cell_results import Known
+from sweeps.service.trials.cell_results import CellResult
+
+
+class Seeds(NamedTuple):
+    """Seeds of a row.
+
+    Attributes:
+        whole: seeds that have a value on every split.
+        planned: seeds of the sweep.
+
+    >>> str(Seeds(3, 5)), str(Seeds(5, 5)), Seeds(3, 5).are_whole
+    ('3 of 5', '5', False)
+    """
+
+    whole: int
+    planned: int
+
+    @property
+    def are_whole(self) -> bool:
+        """Whether every planned seed has a value."""
+        return self.whole == self.planned
+
+    def __str__(self) -> str:
+        return str(self.whole) if self.are_whole else f"{self.whole} of {self.planned}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +65,7 @@ class Row:
     Attributes:
         labels: one for each of the table's label titles.
         summaries: for each column; None: no value.
-        seeds: how many are whole, as text.
+        seeds: number of seeds that have every split, and of planned seeds; None for a row without seeds.
         kind: `row` of the experiment, `baseline` that sees no feature, `ceiling` that no prediction is above.
         task: of the row, or of the rows that a baseline is to be compared with; None for the ceiling.
         prediction: the row's own, in the place of the columns'.
@@ -53,7 +77,7 @@ class Row:
 
     labels: tuple[str, ...]
     summaries: tuple[Summary | None, ...]
-    seeds: str
+    seeds: Seeds | None
     kind: Literal["row", "baseline", "ceiling"] = "row"
     task: str | None = None
     prediction: str | None = None
@@ -66,6 +90,11 @@ class Row:
     def name(self) -> str:
         """The labels as one text."""
         return ", ".join(label for label in self.labels if label)
+
+    @property
+    def seeds_text(self) -> str:
+        """The seeds as the table shows them."""
+        return "" if self.seeds is None else str(self.seeds)
 
     @property
     def p_values(self) -> tuple[float | None, ...]:
@@ -83,10 +112,7 @@ class Table:
         label_titles: heads of the label columns.
         columns: the scores.
         rows: the experiment's, then the baselines that see no feature, then the ceiling of `frames`.
-        notes: lines under it: what a score is measured on, which tests were made and what they say, and every cell
-            that has no value, with its reason.
-        differences: of the notes those that say which rows differ from the default row.
-        missing: of the notes those about cells.
+        notes: the lines under it.
     """
 
     name: str
@@ -94,9 +120,7 @@ class Table:
     label_titles: tuple[str, ...]
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
-    notes: tuple[str, ...]
-    differences: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
+    notes: Notes
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -107,12 +131,12 @@ class Table:
 def make_table(
     experiment: Experiment,
     cells: Sequence[Cell],
-    known: Mapping[str, Known],
+    results: Mapping[str, CellResult],
     splits: Mapping[str, SplitData],
     *,
     pooling: int | None = None,
 ) -> Table:
-    """The table of what is known.
+    """The table of what is results.
 
     A seed counts in a row when every split of it is finished (its value is the mean over the splits). One that is not
     is left out of the mean, and the row and a note say so.
@@ -120,19 +144,19 @@ def make_table(
     Args:
         experiment: the table's shape.
         cells: all that belong to it.
-        known: of each cell, by the trial's key.
+        results: of each cell, by the trial's key.
         splits: of the store, in the order of the cells.
         pooling: frames of a latent frame in the base configuration, for the ceiling of `frames`; None: no ceiling.
     """
     names = [variant.name for variant in experiment.variants]
     default = names.index(experiment.default_row) if experiment.default_row is not None else None
     of_rows = [[cell for cell in cells if cell.variant is variant] for variant in experiment.variants]
-    columns = [_compared(experiment, default, column, of_rows, known) for column in experiment.columns]
+    columns = [_compared(experiment, default, column, of_rows, results) for column in experiment.columns]
     rows = [
         Row(
             labels=variant.labels,
             summaries=tuple(_summary(column.values[i]) for column in columns),
-            seeds=_count(of_rows[i], known),
+            seeds=_seeds(of_rows[i], results),
             task=variant.task,
             prediction=variant.prediction,
             default=i == default,
@@ -142,26 +166,22 @@ def make_table(
         )
         for i, variant in enumerate(experiment.variants)
     ]
-    differences = tuple(difference_notes(experiment.default_row, names, columns))
-    missing = tuple(missing_notes(cells, known))
-    beside = list(rows_beside(experiment, splits, pooling))
+    extra = list(extra_rows(experiment, splits, pooling))
     means = [[None if summary is None else summary.mean for summary in row.summaries] for row in rows]
     return Table(
         name=experiment.name,
         title=experiment.title,
         label_titles=experiment.label_titles,
         columns=experiment.columns,
-        rows=(*rows, *(_row_beside(experiment, one) for one in beside)),
-        notes=(
-            *data_notes(splits),
-            *blind_notes(experiment.variants, experiment.columns, means, beside),
-            *statistics_notes(experiment.default_row, columns),
-            *ranking_notes(names, columns),
-            *differences,
-            *missing,
+        rows=(*rows, *(_extra_row(experiment, one) for one in extra)),
+        notes=Notes(
+            data=tuple(data_notes(splits)),
+            baselines=tuple(blind_notes(experiment.variants, experiment.columns, means, extra)),
+            statistics=tuple(statistics_notes(experiment.default_row, columns)),
+            ranking=tuple(ranking_notes(names, columns)),
+            differences=tuple(difference_notes(experiment.default_row, names, columns)),
+            missing=tuple(missing_notes(cells, results)),
         ),
-        differences=differences,
-        missing=missing,
     )
 
 
@@ -170,20 +190,20 @@ def _compared(
     default: int | None,
     column: Column,
     of_rows: Sequence[Sequence[Cell]],
-    known: Mapping[str, Known],
+    results: Mapping[str, CellResult],
 ) -> Compared:
     """A column's values by row, and what tests say of them."""
     n_rows = len(experiment.variants)
-    values = [seed_values(cells, known, column) for cells in of_rows]
+    values = [seed_values(cells, results, column) for cells in of_rows]
     nothing = Compared(
         column=column,
         values=tuple(values),
-        bold=Bold(best=None, rows=(), against_best=(None,) * n_rows, notes=()),
+        bold=Bold(best=None, rows=(), against_best=(None,) * n_rows),
         against_default=(None,) * n_rows,
     )
     if column.metric in TIMES or sum(bool(row) for row in values) < 2:
         return nothing
-    by_video = [_video_values(cells, known, column) for cells in of_rows]
+    by_video = [_video_values(cells, results, column) for cells in of_rows]
     videos = by_video if any(scores for row in by_video for scores in row.values()) else None
     higher = column.higher_is_better
     return Compared(
@@ -196,24 +216,22 @@ def _compared(
     )
 
 
-def seed_values(cells: Sequence[Cell], known: Mapping[str, Known], column: Column) -> SeedValues:
-    """The values of the seeds that have one on every split of the row."""
-    found: dict[tuple[str, int], float] = {}
+def seed_values(cells: Sequence[Cell], results: Mapping[str, CellResult], column: Column) -> SeedValues:
+    """The values of the seeds that have one on every split of the row, by split and seed."""
+    values: dict[tuple[str, int], float] = {}
     for cell in cells:
-        scores = known[cell.key].scores
-        prediction, metric = column.of(cell.variant)
-        value = None if scores is None else scores[prediction].get(metric)
+        value = results[cell.key].value(*column.of(cell.variant))
         if value is not None:
-            found[cell.split, cell.seed] = value
-    whole = seed_means(found, sorted({cell.split for cell in cells}))
-    return {place: value for place, value in found.items() if place[1] in whole}
+            values[cell.split, cell.seed] = value
+    whole = seed_means(values, sorted({cell.split for cell in cells}))
+    return {place: value for place, value in values.items() if place[1] in whole}
 
 
-def _video_values(cells: Sequence[Cell], known: Mapping[str, Known], column: Column) -> VideoValues:
+def _video_values(cells: Sequence[Cell], results: Mapping[str, CellResult], column: Column) -> VideoValues:
     return {
         (cell.split, cell.seed): videos.by_id(*column.of(cell.variant))
         for cell in cells
-        if (videos := known[cell.key].videos) is not None
+        if (videos := results[cell.key].videos) is not None
     }
 
 
@@ -221,21 +239,21 @@ def _summary(values: SeedValues) -> Summary | None:
     return Summary.of(list(seed_means(values, sorted({split for split, _ in values})).values()))
 
 
-def _count(cells: Sequence[Cell], known: Mapping[str, Known]) -> str:
-    seeds = {cell.seed for cell in cells}
-    whole = seeds - {cell.seed for cell in cells if known[cell.key].scores is None}
-    return str(len(seeds)) if whole == seeds else f"{len(whole)} of {len(seeds)}"
+def _seeds(cells: Sequence[Cell], results: Mapping[str, CellResult]) -> Seeds:
+    planned = {cell.seed for cell in cells}
+    incomplete = {cell.seed for cell in cells if not results[cell.key].is_finished}
+    return Seeds(len(planned - incomplete), len(planned))
 
 
-def _row_beside(experiment: Experiment, beside: Beside) -> Row:
-    nothing = (None,) * len(beside.values)
+def _extra_row(experiment: Experiment, extra: ExtraRow) -> Row:
+    nothing = (None,) * len(extra.values)
     return Row(
-        labels=(beside.label, *("" for _ in experiment.label_titles[1:])),
-        summaries=tuple(None if value is None else Summary(value, None, 1) for value in beside.values),
-        seeds="",
-        kind=beside.kind,
-        task=beside.task,
-        bold=(False,) * len(beside.values),
+        labels=(extra.label, *("" for _ in experiment.label_titles[1:])),
+        summaries=tuple(None if value is None else Summary(value, None, 1) for value in extra.values),
+        seeds=None,
+        kind=extra.kind,
+        task=extra.task,
+        bold=(False,) * len(extra.values),
         against_default=nothing,
         against_best=nothing,
     )

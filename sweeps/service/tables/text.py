@@ -55,7 +55,7 @@ def _drawn(table: Table, deviation: str, padding: int) -> rich.table.Table:
             Text(text.replace("±", deviation), style="bold" if bold else "")
             for text, bold in zip(_values(table, row), row.bold, strict=True)
         ]
-        shown.add_row(*(Text(label) for label in row.labels), *values, row.seeds)
+        shown.add_row(*(Text(label) for label in row.labels), *values, row.seeds_text)
     return shown
 
 
@@ -65,7 +65,7 @@ def markdown(table: Table) -> str:
     lines = [f"**{table.title}**", "", _line(table.heads), _line(rules)]
     for row in table.rows:
         values = [f"**{text}**" if bold else text for text, bold in zip(_values(table, row), row.bold, strict=True)]
-        lines.append(_line([*row.labels, *values, row.seeds]))
+        lines.append(_line([*row.labels, *values, row.seeds_text]))
     return "\n".join([*lines, "", *(f"- {note}" for note in table.notes), ""])
 
 
@@ -81,7 +81,7 @@ def comma_separated(table: Table) -> str:
     heads = [f"{name}.{part}" for name in names for part in CSV_PARTS]
     writer.writerow([*table.label_titles, "kind", "default", "prediction", "seeds", *heads])
     for row in table.rows:
-        values: list[object] = [row.kind, int(row.default), row.prediction or "", row.seeds]
+        values: list[object] = [row.kind, int(row.default), row.prediction or "", row.seeds_text]
         for each in zip(row.summaries, row.bold, row.against_default, row.against_best, strict=True):
             values += _parts(*each)
         writer.writerow([*row.labels, *values])

@@ -1,11 +1,11 @@
-"""What the tracking server is told of a trial, made from the trial's folder alone; knows nothing of MLflow."""
+"""A trial as the tracking server shows it, made from the trial's directory alone, within the server's limits."""
 
 from __future__ import annotations
 
 import datetime
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -13,8 +13,10 @@ from typing import Any
 from mucon.config import flatten
 from sweeps.service.text import param_text
 from sweeps.service.track.names import safe_names
-from sweeps.service.trials import journal, lease
-from sweeps.service.trials.folder import State, TrialFolder
+from sweeps.service.trials import lease
+from sweeps.service.trials.folder import State
+from sweeps.service.trials.journal import Record
+from sweeps.service.trials.reading import TrialReading, values_of
 
 MAX_TAG = 5000
 MAX_DIGEST = 36
@@ -56,7 +58,7 @@ class DataSet:
         name: of the store, with the split.
         digest: the first 36 digits of our fingerprint (the server's limit).
         source: where the store is.
-        schema: JSON, empty where dimension and dtype are not known.
+        schema: JSON, empty for trials that did not record dimension and dtype.
         profile: JSON: the whole fingerprint, the split, the part that is evaluated.
     """
 
@@ -104,38 +106,36 @@ class TrialRecord:
     data: DataSet
 
 
-def read_record(folder: TrialFolder) -> TrialRecord | None:
-    """The record of a trial's folder, or None where the trial has not begun.
+def read_record(reading: TrialReading) -> TrialRecord | None:
+    """The record of a trial, or None where the trial has not begun.
 
     Raises:
-        InputError: the folder is of another format version or damaged.
+        InputError: the directory is of another format version or damaged.
     """
-    if not (folder.path / "trial.json").exists():
+    if not reading.exists:
         return None
-    trial = folder.read_trial()
-    lines, _ = journal.read(folder.journal_path)
-    state, reason = _state(folder, trial["evaluation"], lines)
+    trial = reading.trial
+    state, reason = _state(reading)
     if state is State.MISSING:
         return None
-    result = json.loads((folder.path / "result.json").read_text()) if state is State.FINISHED else None
-    curves = tuple(_curves(lines))
-    last_step = max((point.step for point in curves), default=0)
-    times = [line["timestamp"] for line in lines if "timestamp" in line] or [milliseconds_of(trial["created"])]
-    epochs = [line["timestamp"] for line in lines if line["kind"] == "epoch"]
-    at = epochs[-1] if epochs else times[0]
-    others = folder.other_results() if result else {}
-    environment = next((line for line in reversed(lines) if line["kind"] == "environment"), {})
+    results = reading.results if state is State.FINISHED else {}
+    result = reading.first_result if results else None
+    curves = tuple(_curves(reading.epochs))
+    times = [r["timestamp"] for r in reading.records if "timestamp" in r] or [milliseconds_of(trial["created"])]
+    at = reading.epochs[-1]["timestamp"] if reading.epochs else times[0]
     return TrialRecord(
         identity=trial["identity"],
         split=str(trial["split"]),
         seed=int(trial["seed"]),
         state=state,
         params=_params(trial),
-        tags=_tags(state, reason, environment, result),
+        tags=_tags(state, reason, reading.environment, result),
         curves=curves,
         scores=tuple(_scores(result, at)) if result else (),
-        evaluations={name: tuple(_scores(other, at, f"{_way(other)}/")) for name, other in others.items()},
-        last_step=last_step,
+        evaluations={
+            name: tuple(_scores(other, at, f"{_way(other)}/")) for name, other in results.items() if other is not result
+        },
+        last_step=reading.n_epochs,
         started=times[0],
         ended=None if state is State.RUNNING else times[-1],
         config=trial["config"],
@@ -152,23 +152,20 @@ def milliseconds_of(iso: str) -> int:
     return int(datetime.datetime.fromisoformat(iso).timestamp() * 1000)
 
 
-def _state(folder: TrialFolder, evaluation: str, lines: list[journal.Record]) -> tuple[State, str | None]:
-    """The folder's state; a trial whose result stands is finished when its last word in the journal says so too."""
-    if not folder.trained():
-        return folder.state(evaluation)
-    last = journal.last_status(lines)
-    said = last is not None and last["status"] == State.FINISHED
-    return (State.FINISHED if said or lease.holder(folder.path) is None else State.RUNNING), None
+def _state(reading: TrialReading) -> tuple[State, str | None]:
+    """The trial's state; with a result it is finished once the journal says so or nobody holds it any more."""
+    state, reason = reading.state()
+    if state is not State.FINISHED:
+        return state, reason
+    last = reading.last_status
+    recorded = last is not None and last["status"] == State.FINISHED
+    return (State.FINISHED if recorded or lease.holder(reading.folder.path) is None else State.RUNNING), None
 
 
-def _curves(lines: Iterable[journal.Record]) -> Iterable[Point]:
-    """An epoch's first record counts. What is not finite is no value: it is left out and counted as `not_finite`."""
-    epochs: dict[int, journal.Record] = {}
-    for line in lines:
-        if line["kind"] == "epoch":
-            epochs.setdefault(int(line["step"]), line)
-    for step in sorted(epochs):
-        time, metrics = int(epochs[step]["timestamp"]), epochs[step]["metrics"]
+def _curves(epochs: Iterable[Record]) -> Iterator[Point]:
+    """The finite values of each epoch; the others are left out and counted as `not_finite`."""
+    for epoch in epochs:
+        time, metrics, step = int(epoch["timestamp"]), epoch["metrics"], int(epoch["step"])
         names = safe_names(metrics)
         finite = {name: float(value) for name, value in metrics.items() if value is not None and math.isfinite(value)}
         yield from (Point(names[name], value, time, step) for name, value in finite.items())
@@ -176,7 +173,7 @@ def _curves(lines: Iterable[journal.Record]) -> Iterable[Point]:
             yield Point("not_finite", float(len(metrics) - len(finite)), time, step)
 
 
-def _scores(result: Mapping[str, Any], time: int, before: str = "") -> Iterable[Point]:
+def _scores(result: Mapping[str, Any], time: int, before: str = "") -> Iterator[Point]:
     """`full.mof` and so on at the last epoch's time, with the number of videos for which a score is undefined.
 
     At step 0, where MLflow keeps what is no curve: its pages draw bars of such metrics and lines of others.
@@ -186,10 +183,11 @@ def _scores(result: Mapping[str, Any], time: int, before: str = "") -> Iterable[
         time: milliseconds since 1970.
         before: what stands before each name; the server's pages make a group of what ends with a slash.
     """
-    values: dict[str, float | None] = {}
-    for prediction, scores in result["scores"].items():
-        values.update({f"{prediction}.{metric}": value for metric, value in scores.items()})
-    values.update({f"{prediction}.inference_seconds": value for prediction, value in result.get("seconds", {}).items()})
+    values: dict[str, float | None] = {
+        f"{prediction}.{metric}": value
+        for prediction, scores in values_of(result).items()
+        for metric, value in scores.items()
+    }
     for prediction, counts in result.get("undefined", {}).items():
         values.update({f"{prediction}.{metric}.undefined": count for metric, count in counts.items() if count})
     values.update({name: result.get(name) for name in (("evaluate_seconds",) if before else _SPENT)})
@@ -231,10 +229,7 @@ def _tags(
     facts: dict[str, Any] = {"state": str(state), "reason": reason or ""}
     facts["mlflow.note.content"] = f"**{state}**: {reason}" if reason else ""
     for name, value in environment.items():
-        if name not in ("kind", "timestamp"):
-            facts[f"environment.{name}"] = (
-                ", ".join(f"{k} {v}" for k, v in value.items()) if name == "packages" else value
-            )
+        facts[f"environment.{name}"] = ", ".join(f"{k} {v}" for k, v in value.items()) if name == "packages" else value
     if "git_commit" in environment:
         facts["mlflow.source.git.commit"] = environment["git_commit"]
     if result is not None:
@@ -259,12 +254,14 @@ def _data_set(trial: Mapping[str, Any]) -> DataSet:
     )
 
 
-def artifacts(folder: TrialFolder) -> list[tuple[Path, str]]:
-    """What a finished trial's run keeps besides config.json: (file or folder, where it stands in the run)."""
-    found = [
-        (folder.run_path / "checkpoint", "checkpoint"),
-        (folder.path / "predictions", "predictions"),
-        (folder.path / "result.json", ""),
-        (folder.path / "source.patch", ""),
+def artifacts(reading: TrialReading) -> list[tuple[Path, str]]:
+    """Artifacts of a finished trial besides config.json: (file or directory, its place in the run)."""
+    folder, first = reading.folder, (reading.first_result or {})["evaluation"]
+    files = [
+        (folder.checkpoint_path, "checkpoint"),
+        (folder.predictions_path(first), "predictions"),
+        (folder.result_path(first), ""),
+        (folder.training_path, ""),
+        (folder.patch_path, ""),
     ]
-    return [(path, place) for path, place in found if path.exists()]
+    return [(path, place) for path, place in files if path.exists()]

@@ -1,4 +1,4 @@
-"""Addresses of tracking servers and what the client's environment shall be; imports nothing of MLflow."""
+"""Addresses of tracking servers and the client's environment; does not import mlflow."""
 
 from __future__ import annotations
 
@@ -25,6 +25,10 @@ ENVIRONMENT = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # two lines and one request for each trial
 }
 """What mlflow reads when it is imported; a variable that the user has set stays."""
+
+
+class ServerError(Exception):
+    """The tracking server does not answer or refuses a request."""
 
 
 def set_environment() -> None:

@@ -1,4 +1,4 @@
-"""The tracker in a thread of its own beside the driver, so that no server is ever waited for by training."""
+"""Ships results to MLflow from a background thread, so that training never blocks on the server."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mucon.errors import InputError
+from sweeps.service.plan.sweep_folder import Links
 from sweeps.service.track.changes import Shipment
 from sweeps.service.track.tracker import Tracker
+from sweeps.service.trials.folder import TrialFolder
 
-EVERY = 2.0
+SHIP_SECONDS = 2.0
 """Seconds between two shipments."""
 
 
@@ -25,11 +27,11 @@ class Shipping:
         folders: of the sweep's trials; those that do not exist yet are shipped when they do.
     """
 
-    def __init__(self, tracker: Tracker, folders: Sequence[Path]) -> None:
+    def __init__(self, tracker: Tracker, folders: Sequence[TrialFolder]) -> None:
         self._tracker = tracker
         self._folders = list(folders)
         self._tables: Mapping[str, Path] = {}
-        self._links: Mapping[str, str] = {}
+        self._links = Links()
         self._opened = False
         self._drain = threading.Event()
         self._drained = threading.Event()
@@ -44,17 +46,14 @@ class Shipping:
         """How people look at what was shipped."""
         return self._tracker.where
 
-    def links(self) -> Mapping[str, str]:
-        """Ships what the folders say now, and gives the pages of the runs, see `Tracker.links`.
-
-        Nothing is shipped afterwards until `finish`.
-        """
+    def links(self) -> Links:
+        """Ships the current state and returns the pages of the runs; nothing is shipped afterwards until `finish`."""
         self._drain.set()
         self._drained.wait()
         return self._links
 
     def finish(self, tables: Mapping[str, Path]) -> Shipment:
-        """Ships the rest and the sweep's tables, and tells what could not be shipped."""
+        """Ships the rest and the sweep's tables; reports what could not be shipped."""
         self._tables = tables
         self._finish.set()
         self._drain.set()
@@ -70,10 +69,10 @@ class Shipping:
 
     def _run(self) -> None:
         try:
-            while not self._drain.wait(0.0 if not self._opened else EVERY):
+            while not self._drain.wait(0.0 if not self._opened else SHIP_SECONDS):
                 if self._open():
                     self._tracker.ship(self._folders)
-                elif self._drain.wait(EVERY):
+                elif self._drain.wait(SHIP_SECONDS):
                     break
             if not self._finish.is_set() and self._open():
                 self._tracker.ship(self._folders)
@@ -94,6 +93,6 @@ class Shipping:
                 self._opened = True
             except InputError as error:
                 reason = error.line
-                unsent = {folder.name: reason for folder in self._folders if folder.exists()}
+                unsent = {folder.identity: reason for folder in self._folders if folder.path.exists()}
                 self._shipment = Shipment(pending=unsent, unreachable=reason)
         return self._opened

@@ -1,4 +1,4 @@
-"""What is known of a cell: its state and, where it is finished, what its result says, as far as tables need it."""
+"""State and scores of one cell, as needed by the tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sweeps.service.trials.folder import State, TrialFolder
+from sweeps.service.trials.folder import State
+from sweeps.service.trials.reading import TrialReading, values_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,50 +51,56 @@ class VideoScores:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of a cell.
+class CellResult:
+    """State and scores of one cell, as needed by the tables.
 
     Attributes:
-        state: of its trial.
-        reason: for that state.
-        scores: where it is finished, prediction -> metric -> value, see `shown_values`.
-        videos: where it is finished and its result has them, the test videos' scores that tables show.
+        state: state of its trial.
+        reason: reason for that state.
+        scores: of a finished cell, prediction -> metric -> value, see `table_values`; empty otherwise.
+        videos: of a finished cell whose result has them, the scores of the test videos that tables show.
     """
 
     state: State
     reason: str | None = None
-    scores: Mapping[str, Mapping[str, float]] | None = None
+    scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     videos: VideoScores | None = field(default=None, compare=False)
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether the cell has scores."""
+        return self.state is State.FINISHED
 
-def shown_values(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """What a table can show of a trial's result, by prediction and metric.
+    def value(self, prediction: str, metric: str) -> float | None:
+        """A score, or None where the cell is not finished or the score is undefined."""
+        return self.scores.get(prediction, {}).get(metric)
 
-    The scores, and beside them `training_seconds` and, where it was measured, `inference_seconds` for a video.
-    """
-    seconds = result.get("seconds", {})
+    @property
+    def training_seconds(self) -> float | None:
+        """Seconds of the training, or None where the cell is not finished."""
+        return next(iter(self.scores.values()), {}).get("training_seconds")
+
+
+def table_values(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """The values of a result by prediction and metric: scores, `inference_seconds` and `training_seconds`."""
     return {
-        prediction: {
-            **scores,
-            "training_seconds": result["train_seconds"],
-            **({"inference_seconds": seconds[prediction]} if prediction in seconds else {}),
-        }
-        for prediction, scores in result["scores"].items()
+        prediction: {**values, "training_seconds": result["train_seconds"]}
+        for prediction, values in values_of(result).items()
     }
 
 
-def read_known(folder: TrialFolder, evaluation: str, wanted: Collection[tuple[str, str]]) -> Known:
-    """What a trial's folder says now of an evaluation.
+def read_result(reading: TrialReading, evaluation: str, metrics: Collection[tuple[str, str]]) -> CellResult:
+    """State and scores of an evaluation of a trial.
 
     Args:
-        folder: of the trial.
-        evaluation: its identity.
-        wanted: of which (prediction, metric) the test videos' scores are kept.
+        reading: the trial's directory.
+        evaluation: identity of the evaluation.
+        metrics: (prediction, metric) pairs for which the test videos' scores are kept.
 
     Raises:
-        InputError: the folder has another format version or is damaged.
+        InputError: a file is damaged or of another format version.
     """
-    result = folder.result(evaluation)
+    result = reading.result(evaluation)
     if result is None:
-        return Known(*folder.unfinished_state())
-    return Known(State.FINISHED, None, shown_values(result), VideoScores.of(result["per_video"], wanted))
+        return CellResult(*reading.state(evaluation))
+    return CellResult(State.FINISHED, None, table_values(result), VideoScores.of(result["per_video"], metrics))

@@ -1,16 +1,18 @@
-"""A trial's folder: the truth about a trial, whatever Ray, MLflow or a driver say.
+"""The trial directory is the single source of truth, whatever Ray, MLflow or a driver report.
 
 ```
 trials/IDENTITY/
-  trial.json                      what is trained (written once, first)
-  journal.jsonl                   environment, states, epochs
-  lease-00000001.json             who may write here
-  run/                            the checkpoint
-  source.patch                    what `git diff HEAD` said, where the packages lie in a working copy that was changed
-  predictions/PREDICTION.json     segmentations of the test videos
-  result.json                     scores; written last, so that it stands for a finished trial
-  evaluations/EVALUATION/         result.json and predictions/ of other choices of evaluation
+  trial.json                               what is trained (written once, first)
+  journal.jsonl                            environment, states, epochs
+  lease-00000001.json                      who may write here
+  run/                                     the checkpoint
+  source.patch                             output of `git diff HEAD`, if the packages are in a modified working copy
+  training.json                            seconds and sha256 of the weights; written when training has finished
+  evaluations/EVALUATION/predictions/      PREDICTION.json: segmentations of the test videos
+  evaluations/EVALUATION/result.json       scores; written last, so that it marks a finished evaluation
 ```
+
+Format 1 kept the first evaluation in the directory itself; `upgrade` converts it.
 """
 
 from __future__ import annotations
@@ -23,25 +25,27 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from mucon.errors import InputError
-from sweeps.service.trials import journal, lease
+from mucon.errors import InputError, Problem
+from sweeps.service.trials import lease
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+READABLE_VERSIONS = (1, 2)
+"""Format versions of trial.json and result.json that are read; their content is the same."""
 
 
 class State(StrEnum):
-    """What has become of a trial."""
+    """State of a trial."""
 
     MISSING = "missing"
     RUNNING = "running"
     LOST = "lost"
-    """Its process ended or fell silent without a word; it goes on from its checkpoint."""
+    """Its process died or fell silent; the trial resumes from its checkpoint."""
     FINISHED = "finished"
     FAILED = "failed"
     STOPPED = "stopped"
     """Interrupted with a checkpoint."""
     DIVERGED = "diverged"
-    """A loss became NaN or infinite: the same bits again would end the same way."""
+    """A loss became NaN or infinite: training again gives the same bits and ends the same way."""
 
 
 TO_RUN = frozenset({State.MISSING, State.RUNNING, State.LOST, State.FAILED, State.STOPPED})
@@ -50,7 +54,7 @@ TO_RUN = frozenset({State.MISSING, State.RUNNING, State.LOST, State.FAILED, Stat
 
 @dataclass(frozen=True, slots=True)
 class TrialFolder:
-    """Reads and writes one trial's files.
+    """Paths and writers of one trial's directory; `TrialReading` reads it.
 
     Args:
         path: `RESULTS/trials/IDENTITY`.
@@ -60,8 +64,13 @@ class TrialFolder:
 
     @property
     def identity(self) -> str:
-        """The folder's name."""
+        """The directory's name."""
         return self.path.name
+
+    @property
+    def trial_path(self) -> Path:
+        """What is trained."""
+        return self.path / "trial.json"
 
     @property
     def journal_path(self) -> Path:
@@ -70,95 +79,100 @@ class TrialFolder:
 
     @property
     def run_path(self) -> Path:
-        """Where training keeps its checkpoint."""
+        """Directory in which training keeps its checkpoint."""
         return self.path / "run"
 
-    def write_trial(self, trial: Mapping[str, Any]) -> None:
-        """Writes trial.json unless it stands already."""
-        path = self.path / "trial.json"
-        if not path.exists():
-            write_json(path, {"format_version": FORMAT_VERSION, **trial})
+    @property
+    def checkpoint_path(self) -> Path:
+        """The checkpoint."""
+        return self.run_path / "checkpoint"
 
-    def read_trial(self) -> dict[str, Any]:
-        """What trial.json says.
+    @property
+    def training_path(self) -> Path:
+        """Facts of the finished training."""
+        return self.path / "training.json"
 
-        Raises:
-            InputError: no such file, or one of another format version.
-        """
-        return _read_versioned(self.path / "trial.json")
+    @property
+    def patch_path(self) -> Path:
+        """Local changes of the source."""
+        return self.path / "source.patch"
 
     def evaluation_path(self, evaluation: str) -> Path:
-        """Where an evaluation's result and predictions stand: the folder itself for the one made with the training."""
-        first = self._first_evaluation()
-        return self.path if first in (None, evaluation) else self.path / "evaluations" / evaluation
+        """Directory of an evaluation's result and predictions."""
+        return self.path / "evaluations" / evaluation
+
+    def result_path(self, evaluation: str) -> Path:
+        """The file that marks a finished evaluation."""
+        return self.evaluation_path(evaluation) / "result.json"
+
+    def predictions_path(self, evaluation: str) -> Path:
+        """Directory of an evaluation's segmentations, one file per prediction."""
+        return self.evaluation_path(evaluation) / "predictions"
+
+    def write_trial(self, trial: Mapping[str, Any]) -> None:
+        """Writes trial.json unless it exists."""
+        if not self.trial_path.exists():
+            write_json(self.trial_path, {"format_version": FORMAT_VERSION, **trial})
+
+    def write_training(self, *, weights_sha256: str, train_seconds: float) -> None:
+        """Marks the training as finished, atomically."""
+        value = {"identity": self.identity, "weights_sha256": weights_sha256, "train_seconds": train_seconds}
+        write_json(self.training_path, {"format_version": FORMAT_VERSION, **value})
 
     def write_result(self, evaluation: str, result: Mapping[str, Any]) -> None:
-        """Writes an evaluation's result.json, atomically."""
-        path = self.evaluation_path(evaluation) / "result.json"
+        """Writes an evaluation's result.json, atomically; the trial's first result says so."""
+        first = not any(self.path.glob("evaluations/*/result.json"))
+        path = self.result_path(evaluation)
         path.parent.mkdir(parents=True, exist_ok=True)
-        value = {"format_version": FORMAT_VERSION, "identity": self.identity, "evaluation": evaluation, **result}
-        write_json(path, value)
+        value = {"identity": self.identity, "evaluation": evaluation, "first": first, **result}
+        write_json(path, {"format_version": FORMAT_VERSION, **value})
 
-    def result(self, evaluation: str) -> dict[str, Any] | None:
-        """An evaluation's result, or None where it was not made.
+    def upgrade(self) -> None:
+        """Converts a directory of format 1: its first evaluation moves under `evaluations/`. Nothing is retrained.
 
-        Raises:
-            InputError: it has another format version.
-        """
-        for path in (self.path, self.path / "evaluations" / evaluation):
-            if (path / "result.json").exists():
-                result = _read_versioned(path / "result.json")
-                if result["evaluation"] == evaluation:
-                    return result
-        return None
-
-    def other_evaluations(self) -> list[str]:
-        """Identities of the evaluations that were made beside the first one."""
-        return sorted(path.parent.name for path in self.path.glob("evaluations/*/result.json"))
-
-    def other_results(self) -> dict[str, dict[str, Any]]:
-        """Their results, by identity.
+        Does nothing to format 2, or while another process holds the trial. A kill at any moment leaves a directory
+        that the next call completes.
 
         Raises:
-            InputError: one of another format version, or a damaged one.
+            InputError: the directory is damaged, of an unknown format version, or cannot be written.
         """
-        return {
-            name: _read_versioned(self.path / "evaluations" / name / "result.json") for name in self.other_evaluations()
-        }
+        old = self.path / "result.json"
+        if not old.exists():
+            return
+        try:
+            held = lease.acquire(self.path)
+            if held is None:
+                return
+            with held:
+                if old.exists():
+                    self._move_first(old)
+        except OSError as error:
+            raise InputError(
+                Problem(
+                    rule="version",
+                    place=str(self.path),
+                    value=1,
+                    message=f"cannot convert this trial from format 1 ({error.strerror})",
+                    hint="make the results folder writable once",
+                )
+            ) from error
 
-    def trained(self) -> bool:
-        """Whether training has finished, under whatever evaluation."""
-        return (self.path / "result.json").exists()
-
-    def state(self, evaluation: str) -> tuple[State, str | None]:
-        """The trial's state with regard to an evaluation, and the reason for it, where it has one.
-
-        Raises:
-            InputError: the folder has another format version.
-        """
-        return (State.FINISHED, None) if self.result(evaluation) is not None else self.unfinished_state()
-
-    def unfinished_state(self) -> tuple[State, str | None]:
-        """The state and its reason, when it is known that the result is not there."""
-        if lease.holder(self.path) is not None:
-            return State.RUNNING, None
-        status = journal.last_status(journal.read(self.journal_path)[0])
-        if status is None:
-            return State.MISSING, None
-        state = State(status["status"])
-        if state is State.RUNNING:
-            return State.LOST, f"process {status['pid']} on {status['host']} ended without a word"
-        if state is State.FINISHED:
-            return State.MISSING, None
-        return state, status["reason"]
-
-    def _first_evaluation(self) -> str | None:
-        path = self.path / "result.json"
-        return str(_read_versioned(path)["evaluation"]) if path.exists() else None
+    def _move_first(self, old: Path) -> None:
+        result = read_versioned(old)
+        evaluation = str(result["evaluation"])
+        predictions = self.path / "predictions"
+        self.evaluation_path(evaluation).mkdir(parents=True, exist_ok=True)
+        if predictions.exists() and not self.predictions_path(evaluation).exists():
+            predictions.rename(self.predictions_path(evaluation))
+        self.write_training(weights_sha256=result["weights_sha256"], train_seconds=result["train_seconds"])
+        write_json(self.result_path(evaluation), {**result, "format_version": FORMAT_VERSION, "first": True})
+        if self.trial_path.exists():
+            write_json(self.trial_path, {**read_versioned(self.trial_path), "format_version": FORMAT_VERSION})
+        old.unlink()
 
 
 def write_json(path: Path, value: object) -> None:
-    """Writes a file whole or not at all, durable when the call returns."""
+    """Writes a file atomically; it is durable when the call returns."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with temporary.open("w", encoding="utf-8") as file:
         json.dump(value, file, allow_nan=False, ensure_ascii=False, indent=1)
@@ -168,16 +182,36 @@ def write_json(path: Path, value: object) -> None:
     temporary.replace(path)
 
 
-def _read_versioned(path: Path) -> dict[str, Any]:
+def read_versioned(path: Path) -> dict[str, Any]:
+    """A trial's JSON file.
+
+    Raises:
+        InputError: the file is missing, damaged or of another format version.
+    """
     try:
         value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError(f"a trial's folder has {path.name}, {path.parent} has none: name another folder") from None
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path} is damaged ({error}): delete that trial's folder, it is trained again") from None
-    if value.get("format_version") != FORMAT_VERSION:
         raise InputError(
-            f"this program reads trial folders of format version {FORMAT_VERSION}, {path} has "
-            f"{value.get('format_version')!r}: use the program that wrote it, or another --results folder"
+            Problem(rule="missing", place=str(path.parent), value=path.name, message=f"no {path.name} in this folder")
+        ) from None
+    except ValueError as error:
+        raise InputError(
+            Problem(
+                rule="damaged",
+                place=str(path),
+                value=str(error),
+                message=f"damaged file ({error})",
+                hint="delete that trial's folder to train it again",
+            )
+        ) from None
+    if value.get("format_version") not in READABLE_VERSIONS:
+        raise InputError(
+            Problem(
+                rule="version",
+                place=str(path),
+                value=value.get("format_version"),
+                expected=f"format version {' or '.join(map(str, READABLE_VERSIONS))}",
+                hint="use the program that wrote it, or another --results folder",
+            )
         )
     return value

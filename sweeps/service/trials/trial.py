@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,3 +117,11 @@ def _identifying(config: TrainConfig) -> dict[str, Any]:
         trained = checkpoint.load(checkpoint.of_run(Path(config.training.warm_start)))
         settings["training.warm_start"] = checkpoint.weights_sha256(trained.model)
     return settings
+
+
+def by_training(trials: Iterable[Trial]) -> list[tuple[Trial, ...]]:
+    """The trials grouped by training, in the order of their first ones: a training may have several evaluations."""
+    groups: dict[str, list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault(trial.identity, []).append(trial)
+    return [tuple(group) for group in groups.values()]

@@ -9,7 +9,7 @@ from sweeps.service.plan.recordings import SplitData
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.tables.best import best_lines
-from sweeps.service.trials.cell_results import Known
+from sweeps.service.trials.cell_results import CellResult
 from sweeps.service.trials.folder import State, write_json
 
 BOX = Variant(labels=("box", ""))
@@ -31,9 +31,9 @@ def said(values: dict[Cell, float | None], column: Column, results: Path, name: 
         name=name, title="Mine", parts=(part,), splits={"1": SPLIT, "2": SPLIT}, results=results, store="/data/my store"
     )
     known = {
-        cell.key: Known(State.FAILED, "no cake")
+        cell.key: CellResult(State.FAILED, "no cake")
         if value is None
-        else Known(State.FINISHED, None, {p: {column.metric: value} for p in ("full", "segments")})
+        else CellResult(State.FINISHED, None, {p: {column.metric: value} for p in ("full", "segments")})
         for cell, value in values.items()
     }
     return best_lines(plan, plan.tables(known), known, {})

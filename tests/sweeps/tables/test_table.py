@@ -14,7 +14,7 @@ from sweeps.service.stats.summary import Summary
 from sweeps.service.tables import table as tables
 from sweeps.service.tables import text as tables_text
 from sweeps.service.tables.baselines import BLIND
-from sweeps.service.trials.cell_results import Known
+from sweeps.service.trials.cell_results import CellResult
 from sweeps.service.trials.folder import State
 
 BOX, BELL = Variant(labels=("box", "no")), Variant(labels=("bell", "no"), settings={"mask.shape": "bell"})
@@ -46,9 +46,9 @@ def cell(variant: Variant, seed: int, split: str = "1") -> Cell:
     return Cell(variant=variant, split=split, seed=seed, identity=f"{variant.labels[0]}{split}{seed}", evaluation="e")
 
 
-def finished(mof: float, matching: float = 0.5) -> Known:
+def finished(mof: float, matching: float = 0.5) -> CellResult:
     scores = {"full": {"mof": mof, "matching_score": matching}, "frames": {"mof": mof / 2}}
-    return Known(State.FINISHED, None, scores)
+    return CellResult(State.FINISHED, None, scores)
 
 
 def numbers(summary: Summary | None) -> tuple[object, ...]:
@@ -56,7 +56,7 @@ def numbers(summary: Summary | None) -> tuple[object, ...]:
     return summary.mean, summary.std, summary.n
 
 
-def made(known: dict[Cell, Known], splits: dict[str, SplitData] | None = None) -> tables.Table:
+def made(known: dict[Cell, CellResult], splits: dict[str, SplitData] | None = None) -> tables.Table:
     by_key = {cell.key: value for cell, value in known.items()}
     return tables.make_table(EXPERIMENT, list(known), by_key, splits or {"1": split(0.557)})
 
@@ -102,8 +102,8 @@ def test_csv_has_every_digit() -> None:
 
 
 def test_a_cell_without_value_is_left_out_of_the_mean_and_named_with_its_reason() -> None:
-    known = {cell(BOX, 1): finished(0.5), cell(BOX, 2): Known(State.FAILED, "ValueError: no cake")}
-    known |= {cell(BELL, 1): Known(State.MISSING), cell(BELL, 2): Known(State.DIVERGED, "epoch 3")}
+    known = {cell(BOX, 1): finished(0.5), cell(BOX, 2): CellResult(State.FAILED, "ValueError: no cake")}
+    known |= {cell(BELL, 1): CellResult(State.MISSING), cell(BELL, 2): CellResult(State.DIVERGED, "epoch 3")}
     table = made(known)
     assert numbers(table.rows[0].summaries[0]) == (0.5, None, 1)
     assert [row.seeds for row in table.rows] == ["1 of 2", "0 of 2", ""]
@@ -118,7 +118,7 @@ def test_a_seed_counts_once_with_the_mean_over_its_splits_and_only_when_it_has_t
         cell(BOX, seed, name): finished(0.1 * seed + shift) for seed in (1, 2) for name, shift in (("1", 0), ("2", 0.2))
     }
     known |= {cell(BELL, 1, "1"): finished(0.5), cell(BELL, 1, "2"): finished(0.7)}
-    known |= {cell(BELL, 2, "1"): finished(0.1), cell(BELL, 2, "2"): Known(State.STOPPED, "interrupted")}
+    known |= {cell(BELL, 2, "1"): finished(0.1), cell(BELL, 2, "2"): CellResult(State.STOPPED, "interrupted")}
     table = made(known, {"1": split(0.5), "2": split(0.6)})
     assert numbers(table.rows[0].summaries[0]) == (pytest.approx(0.25), pytest.approx(0.1 / 2**0.5), 2)
     assert numbers(table.rows[1].summaries[0]) == (pytest.approx(0.6), None, 1)
@@ -126,7 +126,7 @@ def test_a_seed_counts_once_with_the_mean_over_its_splits_and_only_when_it_has_t
 
 
 def test_a_score_that_a_seed_does_not_define_is_counted_with_fewer_seeds() -> None:
-    undefined = Known(State.FINISHED, None, {"full": {"mof": 0.7}, "frames": {}})
+    undefined = CellResult(State.FINISHED, None, {"full": {"mof": 0.7}, "frames": {}})
     table = made(
         {
             cell(BOX, 1): finished(0.5),

@@ -5,26 +5,28 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mucon import plots
 from sweeps.service.plan.cells import Cell
-from sweeps.service.plan.plan import Part, Plan
+from sweeps.service.plan.plan import Part
 from sweeps.service.report.figures import plots as figures
 from sweeps.service.report.figures import segmentations as figure_segmentations
 from sweeps.service.report.figures import style as figure_style
 from sweeps.service.report.figures import training as figure_training
+from sweeps.service.report.figures.picture import Picture
 from sweeps.service.report.figures.plots import Data, Points
+from sweeps.service.report.figures.segmentations import segmentations
 from sweeps.service.report.figures.training import Curve
-from sweeps.service.report.trainings import TrialFacts
+from sweeps.service.report.trainings import Training
 from sweeps.service.spec.columns import Column
 from sweeps.service.spec.figure import Figure
 from sweeps.service.stats.comparisons import seed_means
-from sweeps.service.tables.table import Table, seed_values
-from sweeps.service.trials.cell_results import Known
+from sweeps.service.tables.standing import Standing
+from sweeps.service.tables.table import seed_values
 from sweeps.service.trials.folder import write_json
+from sweeps.service.trials.reading import LOSS
 
 DIGESTS = "figures.json"
 """What the figures beside it show, as digests."""
@@ -36,28 +38,45 @@ _KINDS: dict[str, Callable[[Data], Any]] = {"bars": figures.bars, "curve": figur
 _UNITS = {"percent": (100.0, " (%)"), "fraction": (1.0, ""), "seconds": (1.0, ""), "frames": (1.0, "")}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
-    """A figure before it is drawn.
+def pictures_of(part: Part, standing: Standing, trainings: Mapping[str, Training]) -> list[Picture]:
+    """The figure of a table, and the training curves of its trials.
 
-    Attributes:
-        name: of its files.
-        title: what it shows, as its caption.
-        shows: everything that the drawing depends on, as text.
-        draw: makes matplotlib's figure.
-        notes: what is left out, and why.
+    Args:
+        part: the table.
+        standing: the sweep.
+        trainings: the sweep's trainings, by identity.
+
+    Raises:
+        InputError: a figure names a recording that the test part does not have.
     """
-
-    name: str
-    title: str
-    shows: str
-    draw: Callable[[], Any]
-    notes: tuple[str, ...] = ()
-
-
-def figure_data(part: Part, table: Table, known: Mapping[str, Known]) -> Data:
-    """What the figure of a table shows: the seeds' values of each row, as the axes show them."""
     shape = part.experiment.figure or Figure()
+    name, table = part.experiment.name, standing.table(part)
+    pictures = []
+    if shape.kind == "segmentations":
+        bars = segmentations(part, standing, name=name, title=table.title)
+        pictures += [bars] if bars is not None else []
+    else:
+        data = figure_data(part, standing)
+        draw = _KINDS[shape.kind]
+        title = f"{table.title}: {data.y_title}"
+        pictures.append(Picture(name=name, title=title, shows=f"{shape.kind} {data}", draw=lambda: draw(data)))
+    curves = _curves(part.cells, trainings)
+    if any(curve.values for curve in curves):
+        pictures.append(
+            Picture(
+                name=f"{name}_training",
+                title=f"{table.title}: training, a line for each seed and split, other rows in grey",
+                shows=repr(curves),
+                draw=lambda: figure_training.training(curves),
+            )
+        )
+    return pictures
+
+
+def figure_data(part: Part, standing: Standing) -> Data:
+    """The data of a table's figure: the seeds' values of each row, in the units of the axes."""
+    shape = part.experiment.figure or Figure()
+    table = standing.table(part)
     y = _column(table.columns, shape.y)
     x = _column(table.columns, shape.x) if shape.kind == "scatter" else None
     rows = []
@@ -66,9 +85,9 @@ def figure_data(part: Part, table: Table, known: Mapping[str, Known]) -> Data:
         rows.append(
             Points(
                 name=row.name,
-                y=_shown(cells, known, y),
-                x=() if x is None else _shown(cells, known, x),
-                missing=f"{row.seeds} seeds" if "of" in row.seeds else "",
+                y=_values(cells, standing, y),
+                x=() if x is None else _values(cells, standing, x),
+                missing="" if row.seeds is None or row.seeds.are_whole else f"{row.seeds} seeds",
             )
         )
     place = table.columns.index(y)
@@ -86,39 +105,32 @@ def figure_data(part: Part, table: Table, known: Mapping[str, Known]) -> Data:
     )
 
 
-def _pictures(
-    part: Part, table: Table, known: Mapping[str, Known], trials: Mapping[str, TrialFacts], plan: Plan
-) -> Sequence[Picture]:
-    """Of a table: its own figure, and its trials' training curves."""
-    shape = part.experiment.figure or Figure()
-    name = part.experiment.name
-    found = []
-    if shape.kind == "segmentations":
-        bars = figure_segmentations.segmentations(shape, part.cells, known, results=plan.results, store=plan.store)
-        if bars.rows:
-            shows = repr(
-                [(i, n, s.transcript.tolist(), s.lengths.tolist()) for i, rs in bars.rows.items() for n, s in rs]
-            )
-            found.append(Picture(name=name, title=table.title, shows=shows, draw=bars.draw, notes=bars.notes))
-    else:
-        data = figure_data(part, table, known)
-        draw = _KINDS[shape.kind]
-        title = f"{table.title}: {data.y_title}"
-        found.append(Picture(name=name, title=title, shows=f"{shape.kind} {data}", draw=lambda: draw(data)))
-    curves = _curves(part.cells, trials)
-    if any(curve.values for curve in curves):
-        found.append(
-            Picture(
-                name=f"{name}_training",
-                title=f"{table.title}: training, a line for each seed and split, in grey those of the other rows",
-                shows=repr(curves),
-                draw=lambda: figure_training.training(curves),
-            )
-        )
-    return found
+def draw_pictures(pictures: Sequence[Picture], folder: Path) -> dict[str, Path]:
+    """Draws the figures whose files are missing or outdated.
+
+    A figure is drawn again only if what it shows, or the code that draws it, has changed: drawing takes seconds, and
+    importing matplotlib another one.
+
+    Returns:
+        File name -> path of all figures.
+    """
+    path = folder / DIGESTS
+    earlier: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    code = _code()
+    digests = {picture.name: hashlib.sha256(code + picture.shows.encode()).hexdigest() for picture in pictures}
+    paths: dict[str, Path] = {}
+    for picture in pictures:
+        files = {f"{picture.name}.{suffix}": folder / f"{picture.name}.{suffix}" for suffix in figure_style.SUFFIXES}
+        if earlier.get(picture.name) != digests[picture.name] or not all(file.exists() for file in files.values()):
+            with figure_style.style():
+                figure_style.save(picture.draw(), folder, picture.name)
+        paths |= files
+    if earlier != digests:
+        write_json(path, digests)
+    return paths
 
 
-def _curves(cells: Sequence[Cell], trials: Mapping[str, TrialFacts]) -> list[Curve]:
+def _curves(cells: Sequence[Cell], trainings: Mapping[str, Training]) -> list[Curve]:
     """A curve for each training; rows that share it are named together."""
     rows: dict[str, list[str]] = {}
     first: dict[str, Cell] = {}
@@ -127,28 +139,10 @@ def _curves(cells: Sequence[Cell], trials: Mapping[str, TrialFacts]) -> list[Cur
         names += [cell.variant.name] if cell.variant.name not in names else []
         first.setdefault(cell.identity, cell)
     return [
-        Curve(row=" / ".join(rows[identity]), seed=cell.seed, split=cell.split, values=trials[identity].curves)
+        Curve(row=" / ".join(rows[identity]), seed=cell.seed, split=cell.split, values=trainings[identity].curves)
         for identity, cell in first.items()
-        if trials[identity].curves.get(figure_training.LOSS)
+        if trainings[identity].curves.get(LOSS)
     ]
-
-
-def _draw(pictures: Sequence[Picture], folder: Path) -> dict[str, Path]:
-    """Draws those that are not there as they are now; file name -> path of all."""
-    path = folder / DIGESTS
-    before: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    code = _code()
-    now = {picture.name: hashlib.sha256(code + picture.shows.encode()).hexdigest() for picture in pictures}
-    paths: dict[str, Path] = {}
-    for picture in pictures:
-        files = {f"{picture.name}.{suffix}": folder / f"{picture.name}.{suffix}" for suffix in figure_style.SUFFIXES}
-        if before.get(picture.name) != now[picture.name] or not all(file.exists() for file in files.values()):
-            with figure_style.style():
-                figure_style.save(picture.draw(), folder, picture.name)
-        paths |= files
-    if before != now:
-        write_json(path, now)
-    return paths
 
 
 def _code() -> bytes:
@@ -162,8 +156,8 @@ def _column(columns: Sequence[Column], title: str | None) -> Column:
     return next((column for column in columns if column.title == title), columns[0])
 
 
-def _shown(cells: Sequence[Cell], known: Mapping[str, Known], column: Column) -> tuple[float, ...]:
-    """The seeds' values in the unit that is shown."""
-    values = seed_values(cells, known, column)
+def _values(cells: Sequence[Cell], standing: Standing, column: Column) -> tuple[float, ...]:
+    """The seeds' values in the unit of the axis."""
+    values = seed_values(cells, standing.results, column)
     scale, _ = _UNITS[column.unit]
     return tuple(scale * value for value in seed_means(values, sorted({split for split, _ in values})).values())

@@ -20,7 +20,7 @@ from sweeps.service.report.figures.style import (
     place_labels,
     plain_ticks,
 )
-from sweeps.service.stats.summary import t_interval
+from sweeps.service.stats.summary import Summary
 
 _SEED: dict[str, Any] = {"facecolor": PAPER, "edgecolor": COLOURS[1], "lw": 1.0, "label": "a seed"}
 
@@ -75,11 +75,12 @@ def bars(data: Data) -> Any:
         if not row.y:
             axes.text(0, place, " no value", va="center", color=INK, fontsize=8, style="italic")
             continue
-        found = t_interval(row.y)
-        axes.barh(place, found.mean, height=0.62, color="#a9cfe6", edgecolor=COLOURS[0], lw=0.8)
-        if found.half_width is not None:
-            half = {"xerr": found.half_width, "label": "95 % interval of the mean"}
-            axes.errorbar(found.mean, place, color=INK, capsize=3, lw=1.1, zorder=3, **half)
+        summary = Summary.of(row.y)
+        assert summary is not None
+        axes.barh(place, summary.mean, height=0.62, color="#a9cfe6", edgecolor=COLOURS[0], lw=0.8)
+        if summary.interval is not None:
+            half = {"xerr": summary.interval[1] - summary.mean, "label": "95 % interval of the mean"}
+            axes.errorbar(summary.mean, place, color=INK, capsize=3, lw=1.1, zorder=3, **half)
             spread = [place + 0.16 * (2 * i / (len(row.y) - 1) - 1) for i in range(len(row.y))]
             axes.scatter(row.y, spread, s=13, **_SEED, zorder=4)
     axes.set_yticks(range(len(data.rows)), [row.label for row in data.rows])
@@ -155,13 +156,14 @@ def number_in(text: str) -> float:
 
 def _end_of_bars(data: Data) -> float:
     highest = max((value for row in data.rows for value in row.y), default=1.0)
-    ends = [(found := t_interval(row.y)).mean + (found.half_width or 0) for row in data.rows if row.y]
-    end = 1.04 * max([highest, *(min(end, 1.3 * highest) for end in ends), *data.levels.values()])
+    summaries = [Summary.of(row.y) for row in data.rows]
+    ends = [summary.interval[1] if summary.interval else summary.mean for summary in summaries if summary]
+    end: float = 1.04 * max([highest, *(min(end, 1.3 * highest) for end in ends), *data.levels.values()])
     return min(end, 1.001 * data.top) if data.top is not None else end
 
 
 def _scale_by_numbers(axes: Any, numbers: Sequence[float]) -> None:
-    """Small numbers get room beside great ones; nought stands where a step below the smallest would."""
+    """Uses a log or symlog axis when the values span a wide range."""
     positive = [number for number in numbers if number > 0]
     if not positive or min(numbers) < 0 or max(positive) < 20 * min(positive):
         return

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sweeps.service.report.figures.style import COLOURS, LINES, PALE, WIDTH, new_figure, plain_ticks
+from sweeps.service.trials.reading import ACCURACY, LOSS
 
-LOSS, PROGRESS = "loss.total", "progress.full.mof"
-AXES = {LOSS: "loss", PROGRESS: "MoF of training videos (%)"}
+AXES = {LOSS: "loss", ACCURACY: "MoF of training videos (%)"}
 ACROSS = 3
 MAX_PANELS = 12
 
@@ -76,7 +76,7 @@ def _panel(axes: Any, name: str, curves: Sequence[Curve], metric: str, *, of_one
 
 
 def _line(curve: Curve, metric: str) -> tuple[list[int], list[float]]:
-    scale = 100 if metric == PROGRESS else 1
+    scale = 100 if metric == ACCURACY else 1
     values = curve.values.get(metric, ())
     return [epoch for epoch, _ in values], [scale * value for _, value in values]
 

@@ -1,0 +1,26 @@
+"""`mucon-sweeps list`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from mucon.errors import EXIT_OK
+from sweeps.service.commands.options import experiments, new_console
+from sweeps.service.text import say
+
+
+def add(commands: Any) -> None:
+    """Adds the command to a parser's subparsers."""
+    parser = commands.add_parser("list", help="list the experiments and what they vary")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Lists the experiments of the package."""
+    console = new_console()
+    for name, experiment in experiments().items():
+        tables = experiment.experiments
+        rows = [row.name for row in tables[0].variants] if len(tables) == 1 else [table.name for table in tables]
+        say(console, f"{name}: {experiment.title} ({'; '.join(rows)})")
+    return EXIT_OK

@@ -1,0 +1,198 @@
+"""Running a sweep: a script's own command line, and `mucon-sweeps run` over all of them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from mucon.errors import InputError, Problem, nearest
+from sweeps.service.commands.options import add_results, add_tracking_uri, experiments, new_console, tracking_uri
+from sweeps.service.text import say
+
+if TYPE_CHECKING:
+    from mucon.config import TrainConfig
+    from sweeps.service.plan.plan import Plan
+    from sweeps.service.spec.experiment import Collection, Experiment
+    from sweeps.service.trials.results_folder import ResultsFolder
+
+    Sweep = Experiment | Collection
+
+DEMO_STORE = Path("stores/demo")
+
+
+def add(commands: Any) -> None:
+    """Adds the command to a parser's subparsers."""
+    from sweeps.service.spec.files.format import FORMAT
+
+    parser = commands.add_parser(
+        "run",
+        help="run an experiment or a user-defined sweep",
+        description="Runs an experiment of the package as its script does, or a user-defined sweep from its file.",
+        epilog=FORMAT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", help="an experiment (`mucon-sweeps list`), FILE.yaml or FILE.py")
+    parser.add_argument("options", nargs=argparse.REMAINDER, help="options of its script; `run NAME --help` lists them")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs the named sweep with the options of its script."""
+    return run_script(_find(options.name), options.options, shlex.join(["mucon-sweeps", "run", options.name]))
+
+
+def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -> int:
+    """Runs a sweep with the words of a command line.
+
+    Args:
+        sweep: a table, or several.
+        words: options.
+        program: how the program was called, where that is not the script's name.
+
+    Returns:
+        The exit status.
+    """
+    options = script_parser(sweep, program).parse_args(words)
+    # from here on torch and the rest of the service are needed
+    from mucon.config import parse_settings
+    from mucon.recipes import RECIPES
+    from sweeps.service.driver import Options, run_plan
+    from sweeps.service.plan.plan import make_plan
+    from sweeps.service.plan.sweep_folder import SweepInfo
+    from sweeps.service.run.estimate import dry_run
+    from sweeps.service.run.resources import place_trials
+    from sweeps.service.spec.rows import only_rows, renamed
+    from sweeps.service.trials.results_folder import ResultsFolder
+
+    sweep = only_rows(sweep, options.rows) if options.rows else sweep
+    sweep = renamed(sweep, options.name) if options.name else sweep
+    console, results = new_console(), ResultsFolder.at(options.results)
+    _check_writable(results)
+    demo = options.store is None
+    store = _demo_store(console) if demo else options.store
+
+    def base(table: Experiment) -> Callable[[], TrainConfig]:
+        return RECIPES[options.recipe] if options.recipe else table.demo_base if demo else table.base
+
+    settings: dict[str, object] = {} if options.epochs is None else {"training.epochs": options.epochs}
+    settings |= parse_settings(options.set)
+    seeds = options.seeds or (sweep.demo_seeds if demo else sweep.seeds)
+    plan, trials = make_plan(
+        sweep,
+        store=store,
+        base=lambda table: base(table)(),
+        settings=settings,
+        seeds=range(1, seeds + 1),
+        splits=options.split or sweep.splits,
+        results=results,
+    )
+    recipes = ", ".join(dict.fromkeys(base(table).__name__ for table in sweep.experiments))
+    _print_header(plan, recipes, seeds, console)
+    if options.dry_run:
+        placement = place_trials(options.device, options.cpus_per_trial, options.gpus_per_trial)
+        return dry_run(plan, trials, placement, console)
+    command = f"{program or shlex.quote(Path(sys.argv[0]).name)} {shlex.join(words)}".rstrip()
+    config = {"recipe": recipes, "seeds": seeds, "splits": list(plan.splits), "store": plan.store, "set": settings}
+    chosen = Options(
+        device=options.device,
+        cpus=options.cpus_per_trial,
+        gpus=options.gpus_per_trial,
+        tracking_uri=tracking_uri(options.tracking_uri, results),
+        info=SweepInfo(name=sweep.name, title=sweep.title, command=command, config=config),
+    )
+    return run_plan(plan, trials, chosen, console)
+
+
+def script_parser(sweep: Sweep, program: str | None) -> argparse.ArgumentParser:
+    """The options of a sweep's script."""
+    rows = sum(len(table.variants) for table in sweep.experiments)
+    parser = argparse.ArgumentParser(
+        prog=program,
+        description=f"{sweep.title}: {rows} rows.",
+        epilog=f"example: --store stores/tug --seeds 3 --epochs 30  (without --store: the built-in demo, "
+        f"{sweep.demo_seeds} seeds)",
+    )
+    option = parser.add_argument
+    option("--store", type=Path, help="feature store with the recordings (default: the built-in demo)")
+    option("--split", nargs="+", metavar="NAME", help=f"splits, or all (default: {' '.join(sweep.splits)})")
+    option("--rows", nargs="+", metavar="ROW", help="only these rows, as 'box, no', TABLE or TABLE: ROW (default: all)")
+    option("--name", help="name of the sweep's folder and run (default: the experiment's)")
+    option("--seeds", type=_positive, metavar="N", help=f"seeds 1 to N (default: {sweep.seeds})")
+    option("--epochs", type=_positive, metavar="E", help="epochs of each trial (default: the recipe's)")
+    option("--set", action="append", default=[], metavar="PATH=VALUE", help="set a value of every trial (repeatable)")
+    option("--recipe", metavar="RECIPE", help="configuration under the rows; `mucon recipes` lists them")
+    add_results(parser)
+    add_tracking_uri(parser)
+    option("--cpus-per-trial", default="auto", metavar="N", help="cores per trial (default: 1, or 2 beside a GPU)")
+    option("--gpus-per-trial", default="auto", metavar="N", help="GPUs per trial (default: 0.25 if there is a GPU)")
+    option("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where trials compute (default: auto)")
+    option("--dry-run", action="store_true", help="list the cells, their states and an estimate; train nothing")
+    return parser
+
+
+def _find(name: str) -> Sweep:
+    from sweeps.service.spec.files.reading import is_file_name, read_experiment
+
+    named = experiments()
+    if is_file_name(name):
+        return read_experiment(Path(name), named)
+    if name not in named:
+        raise InputError(
+            Problem(
+                rule="unknown",
+                place="name",
+                value=name,
+                message=f"no experiment {name!r}{nearest(name, list(named))}",
+                hint="`mucon-sweeps list` lists them",
+            )
+        )
+    return named[name]
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected at least 1, got {text}")
+    return value
+
+
+def _check_writable(results: ResultsFolder) -> None:
+    try:
+        results.path.mkdir(parents=True, exist_ok=True)
+        probe = results.path / f".writable.{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise InputError(
+            Problem(
+                rule="unreadable",
+                place="--results",
+                value=str(results.path),
+                message=f"cannot write to {results.path} ({error.strerror})",
+                hint="make it writable, or name another folder",
+            )
+        ) from None
+
+
+def _demo_store(console: Console) -> Path:
+    if not (DEMO_STORE / "manifest.json").exists():
+        from mucon.commands.store import demo_store
+
+        say(console, f"making the demo recordings in {DEMO_STORE}")
+        DEMO_STORE.parent.mkdir(parents=True, exist_ok=True)
+        demo_store(DEMO_STORE)
+    return DEMO_STORE
+
+
+def _print_header(plan: Plan, recipe: str, seeds: int, console: Console) -> None:
+    say(console, f"{plan.name}: {plan.title}")
+    rows = sum(len(part.experiment.variants) for part in plan.parts)
+    size = f"recipe {recipe}, {rows} rows, {seeds} seeds"
+    say(console, f"store {plan.store}, split {', '.join(plan.splits)}, {size}")

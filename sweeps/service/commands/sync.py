@@ -1,0 +1,39 @@
+"""`mucon-sweeps sync`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from mucon.errors import EXIT_OK, EXIT_PARTIAL
+from sweeps.service.commands.options import add_tracking_uri, new_console, tracking_uri
+from sweeps.service.text import say
+
+
+def add(commands: Any) -> None:
+    """Adds the command to a parser's subparsers."""
+    parser = commands.add_parser(
+        "sync",
+        help="bring a tracking server up to date with a results folder",
+        epilog="example: mucon-sweeps sync results --tracking-uri http://127.0.0.1:5000",
+    )
+    parser.add_argument("results", type=Path, help="results folder")
+    add_tracking_uri(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Ships what the server lacks; prints what could not be shipped."""
+    from sweeps.service.track.sync import sync
+    from sweeps.service.trials.results_folder import ResultsFolder
+
+    results, console = ResultsFolder.at(options.results), new_console()
+    uri = tracking_uri(options.tracking_uri, results)
+    complete = True
+    for name, shipment in sync(results, uri).items():
+        say(console, f"{name}: {len(shipment.shipped)} trials")
+        for line in shipment.lines(options.results, uri):
+            say(console, line)
+        complete = complete and shipment.complete
+    return EXIT_OK if complete else EXIT_PARTIAL

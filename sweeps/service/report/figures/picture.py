@@ -1,0 +1,26 @@
+"""A figure as a value, drawn only when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A figure of a sweep.
+
+    Attributes:
+        name: name of its files, unique on the page.
+        title: caption.
+        shows: everything that the drawing depends on, as text.
+        draw: makes matplotlib's figure.
+        notes: what is left out, with the reason.
+    """
+
+    name: str
+    title: str
+    shows: str
+    draw: Callable[[], Any]
+    notes: tuple[str, ...] = ()

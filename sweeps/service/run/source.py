@@ -1,0 +1,60 @@
+"""Where the engine gets its trainings from, one at a time, while others run.
+
+Retries, budgets, priorities and searches are other sources; the engine does not change for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from sweeps.service.run.worker import Outcome
+from sweeps.service.trials.trial import Trial, by_training
+
+Training = tuple[Trial, ...]
+"""The trials that share one training: it is trained once, then evaluated for each of them."""
+
+
+class Exhausted(Exception):  # a state, not an error
+    """The source has no further training, now or later."""
+
+
+class TrialSource(Protocol):
+    """Supplies trainings; all calls come from one thread of the driver."""
+
+    def next_training(self) -> Training | None:
+        """The next training; None if there is none at the moment but may be later.
+
+        Raises:
+            Exhausted: there will be no further one.
+        """
+
+    def ended(self, trial: Trial, outcome: Outcome) -> None:
+        """Receives how a trial ended, before the next training is asked for."""
+
+
+class PlannedTrials:
+    """The trials of a plan, in order; those that no other process trains come first.
+
+    Args:
+        trials: the missing trials.
+        is_held: whether another process holds a training of that identity at the moment.
+    """
+
+    def __init__(self, trials: Iterable[Trial], is_held: Callable[[str], bool] = lambda _: False) -> None:
+        self._waiting: list[Training] = by_training(trials)
+        self._is_held = is_held
+
+    def next_training(self) -> Training | None:
+        """The next training that nobody else trains, otherwise the next one.
+
+        Raises:
+            Exhausted: all have been supplied.
+        """
+        if not self._waiting:
+            raise Exhausted
+        free = next((i for i, training in enumerate(self._waiting) if not self._is_held(training[0].identity)), 0)
+        return self._waiting.pop(free)
+
+    def ended(self, trial: Trial, outcome: Outcome) -> None:
+        """A plan has nothing to learn from an outcome."""

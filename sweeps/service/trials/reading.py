@@ -1,0 +1,156 @@
+"""The one reader of a trial's directory: tables, page, tracker, estimate and reproduction all read through it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from sweeps.service.trials import journal, lease
+from sweeps.service.trials.folder import State, TrialFolder, read_versioned
+from sweeps.service.trials.journal import Record
+
+LOSS = "loss.total"
+ACCURACY = "progress.full.mof"
+"""Names of the two metrics of an epoch that progress lines, pages and figures show."""
+
+
+class TrialReading:
+    """A trial's directory as it is now: each file is read once, when it is first asked for.
+
+    Raises (every property and method):
+        InputError: a file is damaged or of another format version.
+
+    Args:
+        folder: the trial's directory; a directory of format 1 is converted.
+    """
+
+    def __init__(self, folder: TrialFolder) -> None:
+        folder.upgrade()
+        self.folder = folder
+
+    @property
+    def exists(self) -> bool:
+        """Whether the trial has been started."""
+        return self.folder.trial_path.exists()
+
+    @cached_property
+    def trial(self) -> dict[str, Any]:
+        """trial.json."""
+        return read_versioned(self.folder.trial_path)
+
+    @cached_property
+    def records(self) -> list[Record]:
+        """The journal."""
+        return journal.read(self.folder.journal_path)[0]
+
+    @cached_property
+    def training(self) -> dict[str, Any] | None:
+        """training.json; None while the training has not finished."""
+        return read_versioned(self.folder.training_path) if self.folder.training_path.exists() else None
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether the training has finished, however it was evaluated."""
+        return self.folder.training_path.exists()
+
+    @cached_property
+    def results(self) -> dict[str, dict[str, Any]]:
+        """The results of all evaluations by identity: the first one, then the others sorted."""
+        paths = sorted(self.folder.path.glob("evaluations/*/result.json"))
+        results = {path.parent.name: read_versioned(path) for path in paths}
+        return dict(sorted(results.items(), key=lambda item: (not item[1].get("first", False), item[0])))
+
+    @property
+    def n_results(self) -> int:
+        """Number of finished evaluations."""
+        return len(list(self.folder.path.glob("evaluations/*/result.json")))
+
+    @property
+    def first_result(self) -> dict[str, Any] | None:
+        """The result of the evaluation that was made first; None while there is none."""
+        return next(iter(self.results.values()), None)
+
+    def result(self, evaluation: str) -> dict[str, Any] | None:
+        """The result of an evaluation; None while there is none."""
+        path = self.folder.result_path(evaluation)
+        return read_versioned(path) if path.exists() else None
+
+    def state(self, evaluation: str | None = None) -> tuple[State, str | None]:
+        """The state and, where it has one, its reason.
+
+        Args:
+            evaluation: identity of the evaluation that is wanted; None for any.
+        """
+        path = self.folder.path
+        finished = self.folder.result_path(evaluation).exists() if evaluation else bool(self.n_results)
+        if finished:
+            return State.FINISHED, None
+        if lease.holder(path) is not None:
+            return State.RUNNING, None
+        status = self.last_status
+        if status is None:
+            return State.MISSING, None
+        state = State(status["status"])
+        if state is State.RUNNING:
+            return State.LOST, f"process {status['pid']} on {status['host']} died without a final status"
+        return (State.MISSING, None) if state is State.FINISHED else (state, status["reason"])
+
+    @property
+    def last_status(self) -> Record | None:
+        """The newest status record of the journal."""
+        return journal.last_status(self.records)
+
+    @cached_property
+    def epochs(self) -> list[Record]:
+        """The first record of each epoch, in the order of epochs."""
+        first: dict[int, Record] = {}
+        for record in self.records:
+            if record["kind"] == "epoch":
+                first.setdefault(int(record["step"]), record)
+        return [first[step] for step in sorted(first)]
+
+    @property
+    def n_epochs(self) -> int:
+        """The last finished epoch; 0 before the first."""
+        return int(self.epochs[-1]["step"]) if self.epochs else 0
+
+    def curve(self, metric: str) -> tuple[tuple[int, float], ...]:
+        """(epoch, value) of each epoch that has the metric."""
+        return tuple(
+            (record["step"], record["metrics"][metric]) for record in self.epochs if metric in record["metrics"]
+        )
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """The newest environment record without its kind and time; empty before the trial has been started."""
+        return _facts(next((record for record in reversed(self.records) if record["kind"] == "environment"), {}))
+
+    @property
+    def training_environment(self) -> dict[str, Any]:
+        """The environment in which the newest epoch was trained; empty where the journal has no epoch."""
+        current: Mapping[str, Any] = {}
+        environment: Mapping[str, Any] = {}
+        for record in self.records:
+            if record["kind"] == "environment":
+                current = record
+            elif record["kind"] == "epoch":
+                environment = current
+        return _facts(environment)
+
+
+def values_of(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """The values of a result by prediction and metric: its scores and, where measured, `inference_seconds` per video.
+
+    >>> values_of({"scores": {"full": {"mof": 0.5}}, "seconds": {"full": 0.1}})
+    {'full': {'mof': 0.5, 'inference_seconds': 0.1}}
+    """
+    seconds = result.get("seconds", {})
+    return {
+        prediction: {**scores, **({"inference_seconds": seconds[prediction]} if prediction in seconds else {})}
+        for prediction, scores in result["scores"].items()
+    }
+
+
+def _facts(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if name not in ("kind", "timestamp")}

@@ -1,0 +1,75 @@
+"""Where everything of a results folder is; no other file builds these paths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mucon.errors import InputError, Problem, nearest
+from sweeps.service.trials.folder import TrialFolder
+from sweeps.service.trials.reading import TrialReading
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsFolder:
+    """A results folder: trials, sweeps, what is running, and the default tracking database.
+
+    Args:
+        path: absolute.
+    """
+
+    path: Path
+
+    @classmethod
+    def at(cls, path: Path) -> ResultsFolder:
+        """The results folder at a path, absolute or not."""
+        return cls(path.expanduser().absolute())
+
+    @property
+    def tracking_uri(self) -> str:
+        """Address of the tracking database inside the folder."""
+        return f"sqlite:///{self.path / 'mlflow.db'}"
+
+    def trial(self, identity: str) -> TrialFolder:
+        """The directory of a trial, whether it exists or not."""
+        return TrialFolder(self.path / "trials" / identity)
+
+    def reading(self, identity: str) -> TrialReading:
+        """The trial as it is now."""
+        return TrialReading(self.trial(identity))
+
+    def trials(self) -> list[TrialFolder]:
+        """The trials that have been started, sorted by identity."""
+        return [TrialFolder(path.parent) for path in sorted(self.path.glob("trials/*/trial.json"))]
+
+    def sweep(self, name: str) -> Path:
+        """Directory of a sweep's plan, tables, figures and page."""
+        return self.path / "sweeps" / name
+
+    def sweeps(self, file: str) -> list[Path]:
+        """The directories of the sweeps that have a file, sorted by name."""
+        return [path.parent for path in sorted(self.path.glob(f"sweeps/*/{file}"))]
+
+    def running(self, name: str) -> Path:
+        """Scratch directory of a running sweep, with its lease."""
+        return self.path / "running" / name
+
+    def find_trial(self, run: str) -> TrialFolder:
+        """The directory of a trial that is named by its identity or by its directory (or `run` in it).
+
+        Raises:
+            InputError: no such trial.
+        """
+        for path in (Path(run), Path(run).parent, self.trial(run).path):
+            if TrialFolder(path).trial_path.exists():
+                return TrialFolder(path.absolute())
+        trials = [folder.identity for folder in self.trials()]
+        raise InputError(
+            Problem(
+                rule="unknown",
+                place=str(self.path),
+                value=run,
+                message=f"no trial {run!r}{nearest(run, trials)} among {len(trials)} trials",
+                hint="pass a trial id (`--dry-run` lists them) or its directory, or name another --results folder",
+            )
+        )
