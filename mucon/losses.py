@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mucon.errors import InputError
+from mucon.checks import check_ranges
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int, Real
@@ -62,13 +62,8 @@ class LossConfig:
     length_on_labelled: bool = False
 
     def __post_init__(self) -> None:
-        problems = [
-            f"loss.{f.name} is at least 0, not {getattr(self, f.name)}: use 0 to switch a term off"
-            for f in fields(self)
-            if f.type == "float" and not getattr(self, f.name) >= 0
-        ]
-        if problems:
-            raise InputError(problems)
+        numbers = [(f.name, getattr(self, f.name)) for f in fields(self) if f.type == "float"]
+        check_ranges("loss.", [(name, value, "at least 0", value >= 0) for name, value in numbers])
 
 
 def segment_consistency(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from mucon.errors import InputError
+from mucon.checks import check_ranges
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -53,12 +53,14 @@ class MaskConfig:
     min_ramp_frames: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.overlap < 1:
-            raise InputError(f"mask.overlap is a share with 0 <= overlap < 1, not {self.overlap}: use 0.1 for 10 %")
-        if self.n_samples < 4:
-            raise InputError(f"mask.n_samples is at least 4, not {self.n_samples}")
-        if not self.min_ramp_frames >= 0:
-            raise InputError(f"mask.min_ramp_frames is at least 0, not {self.min_ramp_frames}")
+        check_ranges(
+            "mask.",
+            [
+                ("overlap", self.overlap, "at least 0 and below 1", 0 <= self.overlap < 1),
+                ("n_samples", self.n_samples, "at least 4", self.n_samples >= 4),
+                ("min_ramp_frames", self.min_ramp_frames, "at least 0", self.min_ramp_frames >= 0),
+            ],
+        )
 
 
 @lru_cache(maxsize=64)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from mucon.errors import InputError
+from mucon.checks import check_ranges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,21 +53,14 @@ class DecodingConfig:
         return self.transcripts == "training" or self.class_prior == "training"
 
     def __post_init__(self) -> None:
-        problems = []
-        if self.step < 1:
-            problems.append(f"decoding.step is at least 1 frame, not {self.step}: use 1 to decide every frame")
-        if not 0 < self.length_spread < math.inf:
-            problems.append(
-                f"decoding.length_spread is finite and above 0, not {self.length_spread}: use 0.5 for lengths that "
-                "vary by half their mean"
-            )
-        if self.max_length is not None and self.max_length < 1:
-            problems.append(f"decoding.max_length is at least 1 frame, not {self.max_length}: use none for no limit")
-        if self.beam < 1:
-            problems.append(f"decoding.beam is at least 1 transcript, not {self.beam}: use 1 for the greedy one")
-        if self.prefix_beam is not None and self.prefix_beam < 1:
-            problems.append(
-                f"decoding.prefix_beam is at least 1 prefix, not {self.prefix_beam}: use none for exact search"
-            )
-        if problems:
-            raise InputError(problems)
+        longest, prefixes = self.max_length, self.prefix_beam
+        check_ranges(
+            "decoding.",
+            [
+                ("step", self.step, "at least 1 frame", self.step >= 1),
+                ("length_spread", self.length_spread, "above 0 and finite", 0 < self.length_spread < math.inf),
+                ("max_length", longest, "at least 1 frame, or none", longest is None or longest >= 1),
+                ("beam", self.beam, "at least 1", self.beam >= 1),
+                ("prefix_beam", prefixes, "at least 1, or none", prefixes is None or prefixes >= 1),
+            ],
+        )

@@ -1,7 +1,7 @@
-"""How far predicted boundaries are from the true ones, in frames and in seconds. These values are no fractions.
+"""Boundary errors: distances between predicted and true boundaries, in frames or seconds.
 
-`boundary_error` compares any two segmentations: each true boundary with the nearest predicted one. It says nothing
-of predicted boundaries that are too many (a prediction that flickers has one near everywhere): read it beside F1.
+`boundary_error` compares any two segmentations: each true boundary with the nearest predicted one. It does not penalise
+superfluous predicted boundaries (a flickering prediction has one near every frame), so report it together with F1.
 `boundary_error_by_index`, for alignment, compares boundary m with boundary m.
 """
 
@@ -10,20 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mucon.errors import InputError
+from mucon.arrays import Ints
+from mucon.errors import InputError, Problem
 from mucon.metrics.scores import Scores
 from mucon.metrics.segments import runs
 from mucon.segments import Segmentation
 
-Ints = NDArray[np.int64]
 BOUNDARY_ERROR = "boundary_error"
 BOUNDARY_ERROR_BY_INDEX = "boundary_error_by_index"
 
 
 def inner_boundaries(segmentation: Segmentation) -> Ints:
-    """The first frame of each segment but the first, `[M-1]`; none where there is no segment.
+    """The first frame of each segment except the first: `[M-1]`; empty without segments.
 
     >>> inner_boundaries(Segmentation.of([0, 1, 1], [3, 2, 4])).tolist()
     [3, 5]
@@ -32,12 +31,12 @@ def inner_boundaries(segmentation: Segmentation) -> Ints:
 
 
 def nearest_boundary_errors(target: Segmentation, prediction: Segmentation) -> Ints | None:
-    """For each true boundary the frames to the nearest predicted one, whatever actions meet there: `[B]`.
+    """Distance in frames from each true boundary to the nearest predicted one, of any actions: `[B]`.
 
-    Boundaries are those that frame labels show: see `mucon.metrics.segments.runs`.
+    Boundaries are those of the runs of frame labels, see `mucon.metrics.segments.runs`.
 
     Returns:
-        None where either side has no boundary: then there is nothing to measure.
+        None if either side has no boundary.
 
     >>> errors = nearest_boundary_errors(Segmentation.of([0, 1, 2], [4, 4, 4]), Segmentation.of([0, 2], [5, 7]))
     >>> errors.tolist()
@@ -54,12 +53,12 @@ def nearest_boundary_errors(target: Segmentation, prediction: Segmentation) -> I
 
 
 def boundary_errors_by_index(target: Segmentation, prediction: Segmentation) -> Ints | None:
-    """For each of the M-1 inner boundaries the frames between the true and the predicted place: `[M-1]`.
+    """Distance in frames between the true and the predicted place of each inner boundary: `[M-1]`.
 
-    The boundary between two repetitions of an action counts too.
+    The boundary between two repetitions of an action is included.
 
     Returns:
-        None where the transcripts differ, or where there is no inner boundary.
+        None if the transcripts differ or there is no inner boundary.
 
     >>> errors = boundary_errors_by_index(Segmentation.of([0, 1, 2], [4, 4, 4]), Segmentation.of([0, 1, 2], [5, 5, 2]))
     >>> errors.tolist()
@@ -74,15 +73,15 @@ def boundary_errors_by_index(target: Segmentation, prediction: Segmentation) -> 
 def boundary_scores(
     targets: Sequence[Segmentation], predictions: Sequence[Segmentation], *, fps: float | None = None
 ) -> Scores:
-    """`boundary_error_frames` (mean) and `boundary_error_median_frames`, and both in `..._seconds` where fps is known.
+    """`boundary_error_frames` (mean) and `boundary_error_median_frames`, and both in `..._seconds` if fps is given.
 
-    Both are over all true boundaries of all recordings; a recording of one segment, and one whose prediction has no
-    boundary, do not define them and are counted as such.
+    Both are over all true boundaries of all recordings; they are undefined for a recording of one segment and for one
+    whose prediction has no boundary.
 
     Args:
         targets: true segmentations.
-        predictions: as many.
-        fps: frames a second, or None where it is not known: there is no value in seconds then.
+        predictions: one per target.
+        fps: frames per second; None if unknown, then there is no value in seconds.
 
     Raises:
         InputError: fps is not above 0.
@@ -92,22 +91,22 @@ def boundary_scores(
 
 
 def summary(errors: Sequence[Ints | None], name: str, fps: float | None) -> Scores:
-    """Mean and median of the recordings' errors in frames, and in seconds where fps is known.
+    """Mean and median error in frames, and in seconds if fps is given.
 
     Args:
-        errors: for each recording its boundaries' errors in frames, None where it has none.
-        name: of the error; units and `median` are added to it.
-        fps: frames a second, or None.
+        errors: for each recording the errors of its boundaries in frames; None if they are undefined.
+        name: prefix of the metrics' names.
+        fps: frames per second; None if unknown.
 
     Raises:
         InputError: fps is not above 0.
     """
     if fps is not None and not 0 < fps < float("inf"):
-        raise InputError(f"fps is a number of frames a second above 0, not {fps}: give none where it is not known")
-    per_video: list[dict[str, float | None]] = [_mean_and_median(found, name, fps) for found in errors]
-    known = [found for found in errors if found is not None]
-    pooled = _mean_and_median(np.concatenate(known) if known else None, name, fps)
-    undefined = dict.fromkeys(pooled, len(errors) - len(known))
+        raise InputError(Problem(rule="range", place="fps", value=fps, expected="above 0 and finite"))
+    per_video: list[dict[str, float | None]] = [_mean_and_median(of_video, name, fps) for of_video in errors]
+    defined = [of_video for of_video in errors if of_video is not None]
+    pooled = _mean_and_median(np.concatenate(defined) if defined else None, name, fps)
+    undefined = dict.fromkeys(pooled, len(errors) - len(defined))
     return Scores({key: value for key, value in pooled.items() if value is not None}, undefined, per_video)
 
 

@@ -1,27 +1,25 @@
-"""Which action is taken for which, and how much of each action is found."""
+"""Confusion matrix, recall and precision of each action."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mucon.arrays import Ints
 from mucon.metrics.frames import share
 from mucon.segments import Segmentation
 
-Ints = NDArray[np.int64]
-
 
 def confusion_matrix(targets: Sequence[Segmentation], predictions: Sequence[Segmentation], n_actions: int) -> Ints:
-    """How many frames of each true action (row) have each predicted action (column), over all recordings: `[N, N]`.
+    """Frames of each true action (row) with each predicted action (column), over all recordings: `[N, N]`.
 
-    The frames of a recording whose prediction has no segment have no predicted action and stand in no column, so the
-    sum of a row may be below `frames_per_action`.
+    Frames of a recording whose prediction has no segment are in no column, so the sum of a row may be below
+    `frames_per_action`.
 
     Args:
         targets: true segmentations, with action ids below `n_actions`.
-        predictions: as many, each with as many frames as its target, or without any segment.
+        predictions: one per target, each with as many frames as its target, or without any segment.
         n_actions: N.
 
     >>> confusion_matrix([Segmentation.of([0, 1], [3, 2])], [Segmentation.of([0, 1], [1, 4])], 2).tolist()
@@ -36,7 +34,7 @@ def confusion_matrix(targets: Sequence[Segmentation], predictions: Sequence[Segm
 
 
 def frames_per_action(targets: Sequence[Segmentation], n_actions: int) -> Ints:
-    """How many frames each action has, over all recordings: `[N]`.
+    """True frames of each action, over all recordings: `[N]`.
 
     >>> frames_per_action([Segmentation.of([0, 2, 0], [3, 2, 1])], 3).tolist()
     [4, 0, 2]
@@ -48,25 +46,26 @@ def frames_per_action(targets: Sequence[Segmentation], n_actions: int) -> Ints:
 
 
 def recall_per_action(confusion: Ints, true_frames: Ints) -> list[float | None]:
-    """For each action the share of its frames that are found; None for an action without a true frame.
+    """Share of each action's true frames that are predicted as it; None for an action without a true frame.
 
     Args:
-        confusion: `[N, N]`, of `confusion_matrix`.
-        true_frames: `[N]`, of `frames_per_action`: frames without any prediction count as not found.
+        confusion: `[N, N]` from `confusion_matrix`.
+        true_frames: `[N]` from `frames_per_action`; frames without a prediction lower the recall.
 
     >>> recall_per_action(np.array([[1, 2], [0, 0]]), np.array([4, 0]))
     [0.25, None]
     """
-    return [share(int(found), int(whole)) for found, whole in zip(confusion.diagonal(), true_frames, strict=True)]
+    return [share(int(correct), int(whole)) for correct, whole in zip(confusion.diagonal(), true_frames, strict=True)]
 
 
 def precision_per_action(confusion: Ints) -> list[float | None]:
-    """For each action the share of the frames predicted as it that are right; None for one that is never predicted.
+    """Share of correct frames among those predicted as each action; None for an action that is never predicted.
 
     Args:
-        confusion: `[N, N]`, of `confusion_matrix`.
+        confusion: `[N, N]` from `confusion_matrix`.
 
     >>> precision_per_action(np.array([[1, 0], [2, 0]]))
     [0.3333333333333333, None]
     """
-    return [share(int(found), int(whole)) for found, whole in zip(confusion.diagonal(), confusion.sum(0), strict=True)]
+    predicted = confusion.sum(0)
+    return [share(int(correct), int(whole)) for correct, whole in zip(confusion.diagonal(), predicted, strict=True)]

@@ -1,36 +1,56 @@
-"""How many frames have the right label."""
+"""Frame-wise accuracy."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from mucon.arrays import Ints
 
 
-def correct_frames(targets: Ints, predictions: Ints, ignored: Collection[int] = ()) -> tuple[int, int]:
-    """How many frames are right, and of how many, leaving out the frames whose *target* is among `ignored`.
+@dataclass(frozen=True, slots=True)
+class FrameCounts:
+    """Correct and counted frames; adds up over recordings."""
 
-    The mean over frames (MoF) of many recordings is the sum of the first over the sum of the second.
+    correct: int
+    counted: int
+
+    def __add__(self, other: FrameCounts) -> FrameCounts:
+        return FrameCounts(self.correct + other.correct, self.counted + other.counted)
+
+    @property
+    def value(self) -> float | None:
+        """Share of correct frames; None if no frame is counted."""
+        return share(self.correct, self.counted)
+
+    def parts(self) -> dict[str, int]:
+        """No counts are reported per recording."""
+        return {}
+
+
+def correct_frames(targets: Ints, predictions: Ints, ignored: Collection[int] = ()) -> FrameCounts:
+    """Counts correct frames, without the frames whose *target* is among `ignored`.
+
+    The mean over frames (MoF) of many recordings is the value of the sum of their counts.
     Source: the paper's appendix, MoF and MoF-BG.
 
     Args:
-        targets: `[T]`, true labels.
+        targets: `[T]`.
         predictions: `[T]`.
         ignored: background ids.
 
     >>> correct_frames(np.array([0, 1, 1, 2]), np.array([0, 1, 2, 2]), ignored=(0,))
-    (2, 3)
+    FrameCounts(correct=2, counted=3)
     """
     equal = targets == predictions
     if not ignored:
-        return int(np.count_nonzero(equal)), len(targets)
+        return FrameCounts(int(np.count_nonzero(equal)), len(targets))
     counted = ~np.isin(targets, list(ignored))
-    return int(np.count_nonzero(equal & counted)), int(np.count_nonzero(counted))
+    return FrameCounts(int(np.count_nonzero(equal & counted)), int(np.count_nonzero(counted)))
 
 
 def share(part: int, whole: int) -> float | None:
-    """`part / whole`, None where nothing was counted."""
+    """`part / whole`; None if `whole` is 0."""
     return part / whole if whole else None

@@ -1,4 +1,4 @@
-"""How well predicted segments meet the true ones: F1 at an overlap, IoD and IoU."""
+"""Overlap metrics of segments: F1 at an overlap, IoD and IoU."""
 
 from __future__ import annotations
 
@@ -6,24 +6,21 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mucon.arrays import Bools, Floats, Ints
 from mucon.segments import Segmentation
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Overlaps:
-    """The pairs of a true and a predicted segment of one action that share frames. There are at most M + M'.
+    """Pairs of a true and a predicted segment of one action that share frames; at most M + M'.
 
     Attributes:
-        n_true: M, true segments that are counted.
-        n_predicted: M', predicted segments that are counted.
-        true: `[P]`, index of each pair's true segment.
-        predicted: `[P]`, index of its predicted segment.
-        frames: `[P]`, how many frames they share.
+        n_true: M, counted true segments.
+        n_predicted: M', counted predicted segments.
+        true: `[P]`, index of the true segment.
+        predicted: `[P]`, index of the predicted segment.
+        frames: `[P]`, shared frames.
         true_lengths: `[P]`, frames of the true segment.
         predicted_lengths: `[P]`, frames of the predicted segment.
     """
@@ -38,17 +35,17 @@ class Overlaps:
 
     @property
     def over_union(self) -> Floats:
-        """`[P]`, intersection over union."""
+        """Intersection over union, `[P]`."""
         return self.frames / (self.true_lengths + self.predicted_lengths - self.frames)
 
     @property
     def over_detection(self) -> Floats:
-        """`[P]`, intersection over the predicted segment."""
+        """Intersection over detection (the predicted segment), `[P]`."""
         return self.frames / self.predicted_lengths
 
 
 def runs(segmentation: Segmentation) -> Segmentation:
-    """The segments that its frame labels show: none of length 0, equal neighbours joined.
+    """The segments as frame labels show them: without empty ones, equal neighbours joined.
 
     >>> s = runs(Segmentation.of([3, 3, 5, 3, 4], [2, 1, 0, 4, 1]))
     >>> s.transcript.tolist(), s.lengths.tolist()
@@ -63,14 +60,14 @@ def runs(segmentation: Segmentation) -> Segmentation:
 
 
 def overlaps(target: Segmentation, prediction: Segmentation, ignored: Collection[int] = ()) -> Overlaps:
-    """Which segments of the same action share frames, without the segments whose action is among `ignored`.
+    """Finds the segments of one action that share frames, without segments whose action is among `ignored`.
 
-    Between two neighbouring borders of either side lies one piece of one true and one predicted segment, so the work
-    is O((M + M') log(M + M')).
+    Between two neighbouring borders of either side there is one piece of one true and one predicted segment, so the
+    work is O((M + M') log(M + M')).
 
     Args:
         target: runs of the true labels.
-        prediction: runs of as many predicted labels, or no segment at all.
+        prediction: runs of as many predicted labels, or no segment.
         ignored: background ids.
     """
     true_stops, predicted_stops = np.cumsum(target.lengths), np.cumsum(prediction.lengths)
@@ -94,17 +91,17 @@ def overlaps(target: Segmentation, prediction: Segmentation, ignored: Collection
 
 
 def without(transcript: Ints, ignored: Collection[int]) -> Ints:
-    """The transcript without the actions that are ignored."""
+    """The transcript without the ignored actions."""
     return transcript[_counted(transcript, ignored)]
 
 
-def _counted(transcript: Ints, ignored: Collection[int]) -> NDArray[np.bool_]:
+def _counted(transcript: Ints, ignored: Collection[int]) -> Bools:
     return ~np.isin(transcript, list(ignored))
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """True positives, false positives and false negatives; they add up over recordings."""
+    """True positives, false positives and false negatives of segments; add up over recordings."""
 
     true_positives: int
     false_positives: int
@@ -118,27 +115,31 @@ class Counts:
         )
 
     @property
-    def f1(self) -> float | None:
-        """Harmonic mean of precision and recall, None where there is no segment at all.
+    def value(self) -> float | None:
+        """F1, the harmonic mean of precision and recall; None without any segment.
 
-        >>> Counts(2, 1, 1).f1, Counts(0, 0, 0).f1
+        >>> Counts(2, 1, 1).value, Counts(0, 0, 0).value
         (0.6666666666666666, None)
         """
         twice = 2 * self.true_positives
         whole = twice + self.false_positives + self.false_negatives
         return twice / whole if whole else None
 
+    def parts(self) -> dict[str, int]:
+        """The counts by short name."""
+        return {"tp": self.true_positives, "fp": self.false_positives, "fn": self.false_negatives}
+
 
 def f1_counts(overlap: Overlaps, thresholds: Collection[float]) -> tuple[Counts, ...]:
-    """Counts at each threshold: a predicted segment is right if it overlaps a true one of its action by that much.
+    """Counts at each threshold: a predicted segment is correct if it overlaps a true one of its action by that much.
 
-    Each predicted segment looks only at the true segment that it overlaps best (the earlier among equals), and each
-    true segment is found once; further ones that find it are wrong.
-    Source: the field's F1@k, which the paper takes over (appendix).
+    Each predicted segment is compared only with the true segment that it overlaps best (the earlier among equals).
+    Each true segment is matched once; further predicted segments that match it are false positives.
+    Source: the field's F1@k, which the paper adopts (appendix).
 
     Args:
-        overlap: of runs.
-        thresholds: least intersection over union, above 0.
+        overlap: overlaps of runs.
+        thresholds: smallest intersection over union, above 0.
     """
     height = overlap.over_union
     order = np.lexsort((overlap.true, -height, overlap.predicted))
@@ -146,22 +147,22 @@ def f1_counts(overlap: Overlaps, thresholds: Collection[float]) -> tuple[Counts,
     best = order[first]
     result = []
     for threshold in thresholds:
-        found = len(np.unique(overlap.true[best][height[best] >= threshold]))
-        result.append(Counts(found, overlap.n_predicted - found, overlap.n_true - found))
+        matched = len(np.unique(overlap.true[best][height[best] >= threshold]))
+        result.append(Counts(matched, overlap.n_predicted - matched, overlap.n_true - matched))
     return tuple(result)
 
 
 def best_iod(overlap: Overlaps) -> float | None:
     """Mean over true segments of the highest intersection over *detection* with a predicted segment of its action.
 
-    0 for a true segment that meets none of its action; None where there is no true segment.
+    0 for a true segment that overlaps none of its action; None without true segments.
     Deviation: the paper pairs segments by index in alignment (`iod_by_index`); the published program does this.
     """
     return _mean_of_best(overlap, overlap.over_detection)
 
 
 def best_iou(overlap: Overlaps) -> float | None:
-    """As `best_iod` with intersection over union."""
+    """Like `best_iod`, with intersection over union."""
     return _mean_of_best(overlap, overlap.over_union)
 
 
@@ -180,11 +181,11 @@ def iod_by_index(target: Segmentation, prediction: Segmentation, ignored: Collec
 
     Args:
         target: the true segmentation.
-        prediction: of the same transcript.
-        ignored: background ids, whose segments are not counted.
+        prediction: a segmentation of the same transcript.
+        ignored: background ids; their segments are not counted.
 
     Returns:
-        0 for a segment predicted with no frame; None where no segment is counted.
+        None if no segment is counted. A segment predicted without a frame counts as 0.
 
     Raises:
         ValueError: the transcripts differ.
@@ -194,14 +195,14 @@ def iod_by_index(target: Segmentation, prediction: Segmentation, ignored: Collec
 
 
 def iou_by_index(target: Segmentation, prediction: Segmentation, ignored: Collection[int] = ()) -> float | None:
-    """As `iod_by_index` with intersection over union; segments empty on both sides have no union and count as 0."""
+    """Like `iod_by_index`, with intersection over union; segments empty on both sides count as 0."""
     common, true, detected = _by_index(target, prediction, ignored)
     return float((common / np.maximum(true + detected - common, 1)).mean()) if len(common) else None
 
 
 def _by_index(target: Segmentation, prediction: Segmentation, ignored: Collection[int]) -> tuple[Floats, Ints, Ints]:
     if not np.array_equal(target.transcript, prediction.transcript):
-        raise ValueError("segments are paired by index only where both sides have the same transcript")
+        raise ValueError("cannot pair segments of different transcripts by index")
     true_stops, predicted_stops = np.cumsum(target.lengths), np.cumsum(prediction.lengths)
     starts = np.maximum(true_stops - target.lengths, predicted_stops - prediction.lengths)
     common = np.maximum(np.minimum(true_stops, predicted_stops) - starts, 0).astype(np.float64)

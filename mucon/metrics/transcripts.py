@@ -1,15 +1,13 @@
-"""How alike two transcripts are: Edit and the matching score."""
+"""Similarity of two transcripts: Edit and the matching score."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-Ints = NDArray[np.int64]
+from numpy.typing import ArrayLike
 
 
 def edit_distance(a: ArrayLike, b: ArrayLike) -> int:
-    """The least number of insertions, deletions and replacements that turn `a` into `b`.
+    """The smallest number of insertions, deletions and replacements that turn `a` into `b`.
 
     >>> edit_distance([1, 2, 3], [1, 3, 3, 4])
     2
@@ -18,9 +16,9 @@ def edit_distance(a: ArrayLike, b: ArrayLike) -> int:
 
 
 def edit_score(target: ArrayLike, prediction: ArrayLike) -> float | None:
-    """1 - distance / the longer length; None where both are empty.
+    """1 - distance / the longer length; None if both are empty.
 
-    Source: the field's Edit, which the paper takes over (appendix).
+    Source: the field's Edit, which the paper adopts (appendix).
 
     >>> edit_score([1, 2, 3], [1, 3]), edit_score([], [])
     (0.6666666666666667, None)
@@ -30,10 +28,10 @@ def edit_score(target: ArrayLike, prediction: ArrayLike) -> float | None:
 
 
 def matching_score(target: ArrayLike, prediction: ArrayLike) -> float | None:
-    """2 · matches / (|target| + |prediction|), with the matches on a path of least edits; None where both are empty.
+    """2 · matches / (|target| + |prediction|), with the matches on a path of fewest edits; None if both are empty.
 
-    The path is the one of `distance_and_matches`. It need not have the most matches that are possible: the longest
-    common subsequence may cost more edits.
+    The path is that of `distance_and_matches`. Other paths may have more matches: the longest common subsequence may
+    require more edits.
     Source: the paper's appendix, matching score.
 
     >>> matching_score([1, 2, 3], [1, 3])
@@ -44,14 +42,14 @@ def matching_score(target: ArrayLike, prediction: ArrayLike) -> float | None:
 
 
 def distance_and_matches(a: ArrayLike, b: ArrayLike) -> tuple[int, int]:
-    """The edit distance and the equal pairs on one path of that many edits.
+    """The edit distance, and the number of equal pairs on one path with that many edits.
 
-    Of several such paths it is the one that, going back from the end, prefers to pair two elements, then to insert
-    one of `b`, then to delete one of `a`. Exchanging `a` and `b` can therefore change the matches, not the distance.
+    Among several such paths, going back from the end, pairing two elements is preferred to inserting one of `b`, and
+    that to deleting one of `a`. Exchanging `a` and `b` can therefore change the matches, but not the distance.
 
     Args:
         a: `[M]`.
-        b: `[M']`; work is one vector operation over `b` for each element of `a`.
+        b: `[M']`; the work is one vector operation over `b` for each element of `a`.
     """
     rows = np.asarray(a, dtype=np.int64).reshape(-1)
     columns = np.asarray(b, dtype=np.int64).reshape(-1)

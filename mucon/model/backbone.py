@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mucon.errors import InputError
+from mucon.checks import check_ranges
 from mucon.model.layers import DualDilatedLayer, ResidualLayer, dropout, group_norm_rows, linear, pool_pairs
 
 
@@ -46,23 +46,19 @@ class BackboneConfig:
     upsampling: Literal["nearest", "stride"] = "nearest"
 
     def __post_init__(self) -> None:
-        problems = []
-        if self.channels < 1 or self.n_groups < 1 or self.channels % self.n_groups:
-            problems.append(
-                f"backbone.n_groups divides backbone.channels, {self.n_groups} does not divide {self.channels}"
-            )
-        if self.n_layers < 1:
-            problems.append(f"backbone.n_layers is at least 1, not {self.n_layers}")
-        outside = [i for i in self.pool_after if not 0 <= i < self.n_layers]
-        if outside or list(self.pool_after) != sorted(set(self.pool_after)):
-            problems.append(
-                f"backbone.pool_after names distinct layers from 0 to {self.n_layers - 1} in rising order, "
-                f"not {list(self.pool_after)}"
-            )
-        if not 0 <= self.dropout < 1:
-            problems.append(f"backbone.dropout is a probability below 1, not {self.dropout}")
-        if problems:
-            raise InputError(problems)
+        divides = self.n_groups >= 1 and self.channels % self.n_groups == 0
+        layers = list(self.pool_after)
+        ascending = layers == sorted(set(layers)) and all(0 <= layer < self.n_layers for layer in layers)
+        check_ranges(
+            "backbone.",
+            [
+                ("channels", self.channels, "at least 1", self.channels >= 1),
+                ("n_groups", self.n_groups, f"a divisor of backbone.channels ({self.channels})", divides),
+                ("n_layers", self.n_layers, "at least 1", self.n_layers >= 1),
+                ("pool_after", layers, f"distinct ascending layers from 0 to {self.n_layers - 1}", ascending),
+                ("dropout", self.dropout, "at least 0 and below 1", 0 <= self.dropout < 1),
+            ],
+        )
 
     @property
     def pooling(self) -> int:

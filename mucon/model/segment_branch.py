@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mucon.errors import InputError
+from mucon.checks import check_ranges
 from mucon.model.layers import dropout, dropout_mask
 from mucon.model.recurrence import DecoderWeights, decode_given
 
@@ -31,10 +31,13 @@ class SegmentBranchConfig:
     dropout: float = 0.25
 
     def __post_init__(self) -> None:
-        if self.hidden < 2:
-            raise InputError(f"segment_branch.hidden is at least 2, not {self.hidden}")
-        if not 0 <= self.dropout < 1:
-            raise InputError(f"segment_branch.dropout is a probability below 1, not {self.dropout}")
+        check_ranges(
+            "segment_branch.",
+            [
+                ("hidden", self.hidden, "at least 2", self.hidden >= 2),
+                ("dropout", self.dropout, "at least 0 and below 1", 0 <= self.dropout < 1),
+            ],
+        )
 
 
 class Encoded(NamedTuple):

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mucon.errors import InputError
 from mucon.metrics.boundaries import boundary_errors_by_index, boundary_scores, nearest_boundary_errors
 from mucon.segments import Segmentation
 from tests.helpers import oracles_metrics as oracle
+from tests.helpers.refusals import refused
 
 NAMES = [f"boundary_error{middle}_{unit}" for unit in ("frames", "seconds") for middle in ("", "_median")]
 
@@ -94,6 +94,7 @@ def test_without_fps_there_are_no_seconds():
 
 
 @pytest.mark.parametrize("fps", [0.0, -15.0, float("nan"), float("inf")])
-def test_an_fps_that_is_none_is_refused_with_its_value(fps: float):
-    with pytest.raises(InputError, match=f"above 0, not {fps}: give none"):
+def test_an_invalid_fps_is_refused_with_its_value(fps: float):
+    with refused("range", "fps", n=1) as refusal:
         boundary_scores([], [], fps=fps)
+    assert refusal.problems[0].value is fps

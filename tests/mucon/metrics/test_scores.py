@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mucon.errors import InputError
-from mucon.metrics.frames import correct_frames
+from mucon.metrics.frames import FrameCounts, correct_frames
 from mucon.metrics.scores import METRICS, score
 from mucon.segments import Segmentation
 from tests.helpers import oracles_metrics as oracle
+from tests.helpers.refusals import refused
 
 W = "_without_background"
 
@@ -183,15 +183,16 @@ def test_no_recording_at_all_has_no_values():
 
 
 def test_recordings_that_do_not_pair_are_refused_with_both_numbers():
-    with pytest.raises(InputError, match=r"2 targets and 1 predictions.*give one"):
+    with refused("shape", "number of predictions", 1, n=1) as refusal:
         score([of([1]), of([1])], [of([1])])
-    with pytest.raises(InputError) as caught:
+    assert "2" in refusal.problems[0].expected
+    with refused("shape", "prediction 2", 3, n=2) as refusal:
         score([of([1, 1]), of([1]), of([1])], [of([1]), of([1]), of([1, 2, 2])])
-    assert len(caught.value.problems) == 2
-    assert "recording 2 has 1 and 3: predict every frame" in caught.value.problems[1]
+    assert refusal.places == ["prediction 0", "prediction 2"]
+    assert "1 frame" in refusal.problems[1].expected
 
 
 def test_frames_whose_target_is_background_are_left_out_and_their_prediction_does_not_matter():
     targets = np.array([0, 0, 1, 2])
-    assert correct_frames(targets, np.array([0, 5, 1, 0]), ignored=(0,)) == (1, 2)
-    assert correct_frames(targets, np.array([7, 7, 1, 0]), ignored=(0,)) == (1, 2)
+    assert correct_frames(targets, np.array([0, 5, 1, 0]), ignored=(0,)) == FrameCounts(1, 2)
+    assert correct_frames(targets, np.array([7, 7, 1, 0]), ignored=(0,)) == FrameCounts(1, 2)

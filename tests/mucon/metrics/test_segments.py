@@ -74,7 +74,7 @@ def test_a_segment_predicted_without_frames_has_no_detection_and_counts_as_zero(
 
 
 def test_segments_of_different_transcripts_are_not_paired_by_index():
-    with pytest.raises(ValueError, match="same transcript"):
+    with pytest.raises(ValueError, match="transcripts"):
         iod_by_index(Segmentation.of([0], [3]), Segmentation.of([1], [3]))
 
 
