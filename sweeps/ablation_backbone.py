@@ -26,8 +26,8 @@ EXPERIMENT = Experiment(
         Variant(labels=("exponential dilation", "yes")),
     ),
     columns=(
-        Column(title="Mat Score", metric="matching_score", prediction="segments", unit="fraction"),
-        Column(title="Edit", metric="edit", prediction="segments"),
+        Column(metric="matching_score", prediction="segments"),
+        Column(metric="edit", prediction="segments"),
     ),
 )
 

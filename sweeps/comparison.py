@@ -20,8 +20,8 @@ SEGMENTATION = Experiment(
     columns=(
         MOF,
         MOF_WITHOUT_BACKGROUND,
-        Column(title="IoD", metric="iod"),
-        Column(title="IoU", metric="iou"),
+        Column(metric="iod"),
+        Column(metric="iou"),
         *F1,
         EDIT,
     ),
@@ -40,7 +40,7 @@ ALIGNMENT = Experiment(
         MOF_WITHOUT_BACKGROUND,
         Column(title="IoD", metric="iod_by_index"),
         Column(title="IoU", metric="iou_by_index"),
-        Column(title="boundary, frames", metric="boundary_error_by_index_frames", unit="frames"),
+        Column(metric="boundary_error_by_index_frames", title="boundary, frames"),
     ),
 )
 EXPERIMENT = Collection(

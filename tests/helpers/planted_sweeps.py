@@ -15,6 +15,8 @@ from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import Part, Plan
 from sweeps.service.plan.recordings import SplitData
 from sweeps.service.spec.experiment import Experiment
+from sweeps.service.trials.folder import TrialFolder
+from sweeps.service.trials.results_folder import ResultsFolder
 
 EVALUATION = "e" * 16
 PREDICTIONS = ("frames", "segments", "full")
@@ -89,13 +91,15 @@ def make_sweep(
                     continue
                 by_prediction = {name: score(row.name, split, seed, name) for name in PREDICTIONS}
                 result = result_of(cell, by_prediction, n_videos, videos_differ)
-                (folder / "result.json").write_text(json.dumps(result))
+                path = TrialFolder(folder).result_path(EVALUATION)
+                path.parent.mkdir(parents=True)
+                path.write_text(json.dumps(result))
     plan = Plan(
         name=experiment.name,
         title=experiment.title,
         parts=(Part(experiment=experiment, cells=tuple(cells), pooling=16),),
         splits={split: split_data(n_videos) for split in splits},
-        results=results,
+        results=ResultsFolder(results),
         store="/data/stores/planted",
     )
     plan.write()
@@ -122,7 +126,8 @@ def result_of(cell: Cell, mof: Mapping[str, float], n_videos: int, videos_differ
         for i, hard in enumerate(hardness)
     ]
     return {
-        "format_version": 1,
+        "format_version": 2,
+        "first": True,
         "identity": cell.identity,
         "evaluation": cell.evaluation,
         "task": cell.variant.task,

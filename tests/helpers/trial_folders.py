@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 START = 1_780_000_000_000
+EVALUATION = "e" * 16
 SCORES = {
     "frames": {"mof": 0.55, "edit": 0.6},
     "segments": {"mof": 0.5, "edit": 0.62},
@@ -47,9 +48,9 @@ def write_trial(
         **(config or {}),
     }
     trial = {
-        "format_version": 1,
+        "format_version": 2,
         "identity": identity,
-        "evaluation": "e" * 16,
+        "evaluation": EVALUATION,
         "method": "mucon",
         "config": whole,
         "differences": {"mask.shape": shape, "mask.overlap": overlap},
@@ -95,18 +96,20 @@ def append_status(folder: Path, status: str, timestamp: int, reason: str | None 
 
 
 def finish(folder: Path, seed: int = 1, epochs: int = 3) -> None:
-    (folder / "predictions").mkdir(exist_ok=True)
+    made = folder / "evaluations" / EVALUATION
+    (made / "predictions").mkdir(parents=True, exist_ok=True)
     for prediction in SCORES:
         videos = {"video-1": {"transcript": ["reach", "grasp"], "lengths": [3, 4]}}
-        (folder / "predictions" / f"{prediction}.json").write_text(json.dumps({"videos": videos}))
+        (made / "predictions" / f"{prediction}.json").write_text(json.dumps({"videos": videos}))
     scores = {
         prediction: {name: None if value is None else value + 0.01 * seed for name, value in values.items()}
         for prediction, values in SCORES.items()
     }
     result = {
-        "format_version": 1,
+        "format_version": 2,
         "identity": folder.name,
-        "evaluation": "e" * 16,
+        "evaluation": EVALUATION,
+        "first": True,
         "scores": scores,
         "undefined": {"full": {"iod": 1, "mof": 0}},
         "per_video": [],
@@ -114,7 +117,9 @@ def finish(folder: Path, seed: int = 1, epochs: int = 3) -> None:
         "train_seconds": 12.5,
         "evaluate_seconds": 0.5,
     }
-    (folder / "result.json").write_text(json.dumps(result))
+    training = {name: result[name] for name in ("format_version", "identity", "weights_sha256", "train_seconds")}
+    (folder / "training.json").write_text(json.dumps(training))
+    (made / "result.json").write_text(json.dumps(result))
     append_status(folder, "finished", START + 1000 * (epochs + 1))
 
 

@@ -25,9 +25,7 @@ MASKS = ROOT / "sweeps" / "ablation_masks.py"
 TINY = {"training.epochs": 3, "backbone.pool_after": "1,2"}
 """Settings with which a trial of the tiny store takes about a second."""
 OWN_SCRIPT = """
-    from sweeps.service.cli import main
-    from sweeps.service.experiment import Experiment
-    from sweeps.service.table_shape import Variant
+    from sweeps.api import Experiment, Variant, main
 
     EXPERIMENT = Experiment(
         name="{name}",
@@ -141,5 +139,5 @@ def statuses(results: Path) -> dict[str, list[str]]:
 
 def weights(results: Path) -> dict[str, str]:
     """Identity -> sha256 of the weights in its result."""
-    paths = sorted(results.glob("trials/*/result.json"))
+    paths = sorted(results.glob("trials/*/training.json"))
     return {path.parent.name: json.loads(path.read_text())["weights_sha256"] for path in paths}

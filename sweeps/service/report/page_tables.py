@@ -152,7 +152,7 @@ def _score_fields(table: Table, row: Row) -> Iterator[Item]:
             yield Item("–", sorts=False)
             continue
         yield Item(
-            summary.text(column.unit),
+            summary.text(column.shown_unit),
             number=summary.mean,
             kind="best" if best else "",
             title=_hint(summary, p),

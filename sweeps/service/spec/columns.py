@@ -6,69 +6,81 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from mucon.metrics.catalogue import Unit, metric_of
+
 Prediction = Literal["frames", "segments", "full"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A number that a table shows.
+    """A metric that a table shows.
 
     Attributes:
-        title: the column's head.
-        metric: name of the score, as `mof`, or `inference_seconds` for a video, or `training_seconds`.
+        metric: name of a metric of the catalogue, see `mucon.metrics.catalogue`.
         prediction: `frames`, `segments` or `full`.
-        unit: `percent` shows one decimal of a hundred, `fraction` three decimals of one, `seconds` three digits,
-            `frames` one decimal.
+        title: the column's head; the catalogue's title by default.
+        unit: `percent` (one decimal), `fraction` (three decimals), `seconds` (three significant digits) or `frames`
+            (one decimal); the catalogue's unit by default.
+
+    Raises:
+        InputError: unknown metric.
     """
 
-    title: str
     metric: str
     prediction: Prediction = "full"
-    unit: Literal["percent", "fraction", "seconds", "frames"] = "percent"
+    title: str = ""
+    unit: Unit | None = None
+
+    def __post_init__(self) -> None:
+        metric = metric_of(self.metric)
+        object.__setattr__(self, "title", self.title or metric.title)
+        object.__setattr__(self, "unit", self.unit or metric.unit)
+
+    @property
+    def shown_unit(self) -> Unit:
+        """The unit in which values are printed."""
+        assert self.unit is not None  # set in __post_init__
+        return self.unit
 
     @property
     def higher_is_better(self) -> bool:
-        """Of scores; of times and of boundary errors the lower one is."""
-        return self.unit in ("percent", "fraction")
+        """Direction of the metric."""
+        return metric_of(self.metric).higher_is_better
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether tests compare rows by it; measured times depend on the machine and its load."""
+        return metric_of(self.metric).per_video
 
     def better(self, value: float, other: float) -> bool:
         """Whether a value is better than another, by more than rounding."""
         return (value - other if self.higher_is_better else other - value) > 1e-9
 
     def of(self, row: Variant) -> tuple[Prediction, str]:
-        """Whose score stands in a row: prediction and metric."""
+        """Prediction and metric that the column shows in a row."""
         return row.prediction or self.prediction, self.metric
 
 
-MOF = Column(title="MoF", metric="mof")
-MATCHING_SCORE = Column(title="Mat Score", metric="matching_score", unit="fraction")
-EDIT = Column(title="Edit", metric="edit")
-MOF_WITHOUT_BACKGROUND = Column(title="MoF-BG", metric="mof_without_background")
-TRAINING_SECONDS = Column(title="training, s", metric="training_seconds", unit="seconds")
-INFERENCE_SECONDS = Column(title="s/video", metric="inference_seconds", unit="seconds")
-MOF_OF_FRAMES = Column(title="MoF frames", metric="mof", prediction="frames")
-F1 = (
-    Column(title="F1@10", metric="f1_at_10"),
-    Column(title="F1@25", metric="f1_at_25"),
-    Column(title="F1@50", metric="f1_at_50"),
-)
+MOF = Column(metric="mof")
+MATCHING_SCORE = Column(metric="matching_score")
+EDIT = Column(metric="edit")
+MOF_WITHOUT_BACKGROUND = Column(metric="mof_without_background")
+TRAINING_SECONDS = Column(metric="training_seconds")
+INFERENCE_SECONDS = Column(metric="inference_seconds")
+MOF_OF_FRAMES = Column(metric="mof", prediction="frames", title="MoF frames")
+F1 = (Column(metric="f1_at_10"), Column(metric="f1_at_25"), Column(metric="f1_at_50"))
 
 MUCON_COLUMNS = (
     MOF,
     MATCHING_SCORE,
     *F1,
     MOF_OF_FRAMES,
-    Column(title="MoF segments", metric="mof", prediction="segments"),
+    Column(metric="mof", prediction="segments", title="MoF segments"),
 )
-"""The paper's columns of Table 1b, and the accuracy of either branch alone."""
+"""The columns of the paper's Table 1b, and the accuracy of either branch alone."""
 
 
-FULL_SUPERVISION_COLUMNS = (
-    *F1,
-    EDIT,
-    MOF,
-    MOF_OF_FRAMES,
-)
+FULL_SUPERVISION_COLUMNS = (*F1, EDIT, MOF, MOF_OF_FRAMES)
 """The paper's columns for full supervision, and the accuracy of the frame branch alone."""
 
 
@@ -92,7 +104,3 @@ class Variant:
     def name(self) -> str:
         """The labels as one text."""
         return ", ".join(self.labels)
-
-
-TIMES = ("training_seconds", "inference_seconds")
-"""What a result says beside its scores. They depend on the machine and on what else it did: no test is made of them."""

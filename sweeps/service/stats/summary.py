@@ -10,11 +10,9 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from mucon.errors import InputError, Problem
+from mucon.metrics.catalogue import DECIMALS, SCALES, Unit
 from sweeps.service.stats.significance import check_finite
 from sweeps.service.text import significant
-
-SCALES = {"percent": (100, 1), "fraction": (1, 3), "frames": (1, 1)}
-"""Unit -> factor and decimals of a printed score; seconds have significant digits instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,7 @@ class Summary:
         half = float(stats.t.ppf((1 + confidence) / 2, n - 1)) * std / math.sqrt(n)
         return cls(mean, std, n, (mean - half, mean + half))
 
-    def parts(self, unit: str) -> tuple[str, str | None]:
+    def parts(self, unit: Unit) -> tuple[str, str | None]:
         """Mean and deviation as the field prints them.
 
         >>> Summary(0.4901, 0.0203, 5).parts("percent"), Summary(0.774, None, 1).parts("fraction")
@@ -79,12 +77,12 @@ class Summary:
         >>> Summary(1362.4, 702.0, 3).parts("seconds"), Summary(0.0352, 0.0046, 3).parts("seconds")
         (('1362', '702'), ('0.0352', '0.0046'))
         """
-        if unit == "seconds":
-            return significant(self.mean, 3), None if self.std is None else significant(self.std, 2)
-        scale, digits = SCALES[unit]
+        scale, digits = SCALES[unit], DECIMALS[unit]
+        if digits is None:
+            return significant(scale * self.mean, 3), None if self.std is None else significant(scale * self.std, 2)
         return f"{scale * self.mean:.{digits}f}", None if self.std is None else f"{scale * self.std:.{digits}f}"
 
-    def text(self, unit: str) -> str:
+    def text(self, unit: Unit) -> str:
         """Mean and deviation as one text.
 
         >>> Summary(0.4901, 0.0203, 5).text("percent"), Summary(0.774, 0.006, 5).text("fraction")

@@ -39,16 +39,17 @@ def _of_table(standing: Standing, part: Part) -> Iterator[str]:
     by_cell = {cell: standing.results[cell.key].value(*column.of(cell.variant)) for cell in cells}
     values = {cell: value for cell, value in by_cell.items() if value is not None}
     cell = max(values, key=lambda cell: sign * values[cell])
+    best = Summary(values[cell], None, 1)
     of_table = f" of {table.name}" if len(plan.parts) > 1 else ""
     yield (
-        f"best{of_table}: {row.name}, {column.title} {summary.text(column.unit)}; "
-        f"its best trial: split {cell.split}, seed {cell.seed}, {Summary(values[cell], None, 1).text(column.unit)}"
+        f"best{of_table}: {row.name}, {column.title} {summary.text(column.shown_unit)}; "
+        f"its best trial: split {cell.split}, seed {cell.seed}, {best.text(column.shown_unit)}"
     )
     equal = [other.name for found, other in there if other is not row and not column.better(summary.mean, found.mean)]
     if equal:
         yield f"  level:    {some_rows(equal)}"
     yield from (
-        f"  beware:   not better than the feature-free baseline {other.name!r}: {found.text(column.unit)}"
+        f"  beware:   not better than the feature-free baseline {other.name!r}: {found.text(column.shown_unit)}"
         for other in table.rows
         if other.kind == "baseline"
         and other.task == cell.variant.task

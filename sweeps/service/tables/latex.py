@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from mucon.metrics.catalogue import Unit
 from sweeps.service.stats.summary import Summary
 from sweeps.service.tables.table import Row, Table
 
@@ -89,10 +90,10 @@ def _labels(row: Row) -> Iterator[str]:
 
 def _values(table: Table, row: Row) -> Iterator[str]:
     for summary, column, bold in zip(row.summaries, table.columns, row.bold, strict=True):
-        yield "--" if summary is None else _value(summary, column.unit, bold)
+        yield "--" if summary is None else _value(summary, column.shown_unit, bold)
 
 
-def _value(summary: Summary, unit: str, bold: bool) -> str:
+def _value(summary: Summary, unit: Unit, bold: bool) -> str:
     mean, std = summary.parts(unit)
     shown = rf"\textbf{{{mean}}}" if bold else mean
     return shown if std is None else rf"{shown}\textsubscript{{$\pm${std}}}"

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.recordings import SplitData
-from sweeps.service.spec.columns import TIMES, Column
+from sweeps.service.spec.columns import Column
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.stats.comparisons import (
     Bold,
@@ -201,7 +201,7 @@ def _compared(
         bold=Bold(best=None, rows=(), against_best=(None,) * n_rows),
         against_default=(None,) * n_rows,
     )
-    if column.metric in TIMES or sum(bool(row) for row in values) < 2:
+    if not column.is_tested or sum(bool(row) for row in values) < 2:
         return nothing
     by_video = [_video_values(cells, results, column) for cells in of_rows]
     videos = by_video if any(scores for row in by_video for scores in row.values()) else None

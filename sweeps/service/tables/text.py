@@ -112,7 +112,7 @@ def _parts(
 
 def _values(table: Table, row: Row) -> list[str]:
     shown = zip(row.summaries, table.columns, strict=True)
-    return [NOTHING if summary is None else summary.text(column.unit) for summary, column in shown]
+    return [NOTHING if summary is None else summary.text(column.shown_unit) for summary, column in shown]
 
 
 def _line(items: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mucon import plots
+from mucon.metrics.catalogue import SCALES
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import Part
 from sweeps.service.report.figures import plots as figures
@@ -33,9 +34,6 @@ DIGESTS = "figures.json"
 
 
 _KINDS: dict[str, Callable[[Data], Any]] = {"bars": figures.bars, "curve": figures.curve, "scatter": figures.scatter}
-
-
-_UNITS = {"percent": (100.0, " (%)"), "fraction": (1.0, ""), "seconds": (1.0, ""), "frames": (1.0, "")}
 
 
 def pictures_of(part: Part, standing: Standing, trainings: Mapping[str, Training]) -> list[Picture]:
@@ -91,7 +89,8 @@ def figure_data(part: Part, standing: Standing) -> Data:
             )
         )
     place = table.columns.index(y)
-    scale, unit = _UNITS[y.unit]
+    scale = SCALES[y.shown_unit]
+    unit = " (%)" if y.shown_unit == "percent" else ""
     return Data(
         rows=tuple(rows),
         y_title=f"{y.title}{unit}",
@@ -159,5 +158,5 @@ def _column(columns: Sequence[Column], title: str | None) -> Column:
 def _values(cells: Sequence[Cell], standing: Standing, column: Column) -> tuple[float, ...]:
     """The seeds' values in the unit of the axis."""
     values = seed_values(cells, standing.results, column)
-    scale, _ = _UNITS[column.unit]
+    scale = SCALES[column.shown_unit]
     return tuple(scale * value for value in seed_means(values, sorted({split for split, _ in values})).values())

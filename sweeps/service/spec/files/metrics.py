@@ -7,36 +7,11 @@ from typing import Any
 
 from mucon.errors import nearest
 from mucon.inference import PREDICTIONS
-from mucon.metrics.alignment import BY_INDEX
-from mucon.metrics.boundaries import BOUNDARY_ERROR, BOUNDARY_ERROR_BY_INDEX
-from mucon.metrics.scores import METRICS
-from sweeps.service.spec.columns import TIMES, Column
+from mucon.metrics.catalogue import METRICS, SCALES, metric_of
+from sweeps.service.spec.columns import Column
 
-UNITS = ("percent", "fraction", "seconds", "frames")
+UNITS = tuple(SCALES)
 KEYS = ("metric", "prediction", "title", "unit")
-KNOWN = (
-    *METRICS,
-    *BY_INDEX,
-    *(
-        f"{name}{kind}_{unit}"
-        for name in (BOUNDARY_ERROR, BOUNDARY_ERROR_BY_INDEX)
-        for kind in ("", "_median")
-        for unit in ("frames", "seconds")
-    ),
-    *TIMES,
-)
-"""Every metric that a column can show."""
-_TITLES = {
-    "mof": "MoF",
-    "mof_without_background": "MoF-BG",
-    "iod": "IoD",
-    "iou": "IoU",
-    "edit": "Edit",
-    "matching_score": "Mat Score",
-    "inference_seconds": "s/video",
-    "training_seconds": "training, s",
-    **{f"f1_at_{percent}": f"F1@{percent}" for percent in (10, 25, 50)},
-}
 
 
 def columns_of(value: object, wrong: Callable[[str, str], None]) -> tuple[Column, ...]:
@@ -49,7 +24,7 @@ def columns_of(value: object, wrong: Callable[[str, str], None]) -> tuple[Column
     Returns:
         The columns; none where the file does not tell or is wrong.
 
-    >>> [(column.title, column.prediction, column.unit) for column in columns_of(["mof", "frames.edit"], print)]
+    >>> [(column.title, column.prediction, column.shown_unit) for column in columns_of(["mof", "frames.edit"], print)]
     [('MoF', 'full', 'percent'), ('Edit frames', 'frames', 'percent')]
     """
     if value is None:
@@ -81,7 +56,8 @@ def _column(value: object, place: str, wrong: Callable[[str, str], None]) -> Col
         if key not in KEYS:
             bad = True
             wrong(f"{place}.{key}", f"there is no such key{nearest(str(key), KEYS)}: it is one of {', '.join(KEYS)}")
-    for key, known in (("metric", KNOWN), ("prediction", PREDICTIONS), ("unit", UNITS)):
+    names = [metric.name for metric in METRICS]
+    for key, known in (("metric", names), ("prediction", PREDICTIONS), ("unit", UNITS)):
         if (key in facts or key == "metric") and facts.get(key) not in known:
             bad = True
             likely = nearest(str(facts.get(key)), known)
@@ -89,17 +65,5 @@ def _column(value: object, place: str, wrong: Callable[[str, str], None]) -> Col
             wrong(place, f"a {key} is {which}, not {facts.get(key)!r}{likely}: correct it")
     if bad:
         return None
-    metric = facts["metric"]
-    title = _TITLES.get(metric, metric.replace("_", " "))
-    made = {"title": f"{title} {facts['prediction']}" if "prediction" in facts else title, "unit": _unit(metric)}
-    return Column(**{**made, **facts})
-
-
-def _unit(metric: str) -> str:
-    """How a metric is shown.
-
-    >>> _unit("mof"), _unit("matching_score"), _unit("boundary_error_frames"), _unit("inference_seconds")
-    ('percent', 'fraction', 'frames', 'seconds')
-    """
-    last = metric.rpartition("_")[2]
-    return last if last in ("frames", "seconds") else "fraction" if metric == "matching_score" else "percent"
+    title = metric_of(facts["metric"]).title
+    return Column(**{"title": f"{title} {facts['prediction']}" if "prediction" in facts else title, **facts})
