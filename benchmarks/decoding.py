@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from harness import compare
 from mucon.decoding.alignment import best_lengths
 from mucon.decoding.batches import Job, decode_many
 from mucon.decoding.class_means import class_mean_lengths
-from mucon.decoding.length_priors import Poisson, PoissonPerClass, Tabled
+from mucon.decoding.length_priors import LengthTerms, Poisson, PoissonPerClass
 from mucon.decoding.prefix_tree import PrefixTree
 from mucon.decoding.transcripts import best_of_transcripts
 
@@ -36,20 +37,24 @@ def problem(T: int, M: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.n
     return log_probs.astype(np.float32), rng.integers(0, N_ACTIONS, M), means
 
 
-class AnyShape(Tabled):
-    """The same prior without the word that it is concave, so that every start is tried."""
+@dataclass(frozen=True)
+class AnyShape:
+    """A prior that is not declared as log-concave, so that every start is tried."""
 
-    @property
-    def is_log_concave(self) -> bool:
-        """False."""
-        return False
+    prior: Poisson
+    is_log_concave = False
+    longest = None
+
+    def terms(self, transcript: np.ndarray, max_length: int) -> LengthTerms:
+        """The same log priors."""
+        return self.prior.terms(transcript, max_length)
 
 
 def one_transcript(T: int, M: int, n: int) -> None:
     """Against trying every start of every segment."""
     log_probs, transcript, means = problem(T, M)
     prior = Poisson(means)
-    any_shape = AnyShape(prior.terms(transcript, T).table())
+    any_shape = AnyShape(prior)
     ours = best_lengths(log_probs, transcript, prior)[1]
     brute = best_lengths(log_probs, transcript, any_shape)[1]
     if abs(ours - brute) > 1e-9 * abs(brute):

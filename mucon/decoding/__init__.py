@@ -1,4 +1,4 @@
-"""Decoding on arrays: best lengths of a transcript, priors on lengths, rounding. Nothing here knows the network.
+"""Decoding on arrays: best lengths of a transcript, priors on lengths, rounding. Does not import the network.
 
-numba is imported when the first decoding starts, not when this package is.
+numba is imported by the first decoding, not with this package.
 """

@@ -1,15 +1,17 @@
-"""The best lengths of a transcript's segments, given each frame's log probabilities: exact, at every frame."""
+"""Exact alignment: the best lengths of a transcript's segments, given the log probabilities of every frame."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mucon.arrays import Ints
+from mucon.checks import check_ranges
 from mucon.decoding.length_priors import LengthPrior, LengthTerms
-from mucon.errors import InputError
+from mucon.errors import InputError, Problem
 
 FLOOR = float(np.log(1e-30))
-"""The least log probability of a frame: what is below, -inf too, counts as this much."""
+"""Smallest log probability of a frame; lower ones and -inf are raised to it."""
 
 
 def best_lengths(
@@ -18,25 +20,25 @@ def best_lengths(
     prior: LengthPrior,
     *,
     max_length: int | None = None,
-) -> tuple[NDArray[np.int64], float]:
-    """The lengths with the highest score, and that score.
+) -> tuple[Ints, float]:
+    """Finds the lengths with the highest score.
 
-    The score of lengths is the sum over the frames of the log probability of their segment's action (at least
-    `FLOOR`) plus the sum over the segments of the log prior of their length. Each segment has at least one frame, and
-    the lengths sum to T. Max-plus dynamic programming over the segments; where the prior is log-concave the best
-    start of a segment never moves back as its end moves on, and divide and conquer over the ends makes it
-    O(M T log T), else O(M T min(T, max_length)). Sums are in float64. Among equal scores the choice is always the
-    same. The interpreter's lock is released meanwhile.
+    The score is the sum over the frames of the log probability of their segment's action (at least `FLOOR`), plus the
+    sum over the segments of the log prior of their length. Each segment has at least one frame, and the lengths sum
+    to T. The algorithm is max-plus dynamic programming over the segments. If the prior is log-concave, the best start
+    of a segment never moves back as its end moves forward, and divide and conquer over the ends needs O(M T log T),
+    otherwise O(M T min(T, max_length)). Sums are in float64. Ties are broken deterministically. The global interpreter
+    lock is released during the search.
 
     Source: L* = argmax of the product of y_t[a_m] and P_{l_m}, the paper's section on inference.
     Deviation: the published program steps 30 frames, scores each boundary's frames with the earlier label and cuts
-    segments at 2,000 frames; here every frame is tried and no length is cut.
+    segments at 2,000 frames; here every frame is considered and no length is cut.
 
     Args:
-        frame_log_probs: `[T N]`, log probabilities; float32 and float64 are read in place. -inf is allowed.
-        transcript: `[M]`, action ids, 1 <= M <= T. The same action may stand twice in a row.
+        frame_log_probs: `[T, N]`; float32 and float64 are read in place. -inf is allowed.
+        transcript: `[M]` action ids, 1 <= M <= T. Neighbours may be equal.
         prior: log prior of the lengths.
-        max_length: the longest segment in frames, None without limit.
+        max_length: longest segment in frames; None for no limit.
 
     Returns:
         `[M]` int64 frames, and the score.
@@ -57,17 +59,15 @@ def best_lengths(
     lengths, score = _align(evidence, actions, terms, cap, prior.is_log_concave)
     score += float(terms.log_probs(lengths).sum())
     if score == -np.inf:
-        raise InputError(
-            f"at least one choice of lengths is possible under the prior, for {len(actions)} segments in "
-            f"{len(evidence)} frames there is none: give the prior more lengths"
-        )
+        message = f"no lengths of {len(actions)} segments in {len(evidence)} frames are possible"
+        raise InputError(Problem(rule="mismatch", place="length prior", value=len(actions), message=message))
     return lengths, score
 
 
 def _align(
-    evidence: NDArray[np.floating], actions: NDArray[np.int64], terms: LengthTerms, cap: int, concave: bool
-) -> tuple[NDArray[np.int64], float]:
-    """The best lengths, and the frames' share of their score."""
+    evidence: NDArray[np.floating], actions: Ints, terms: LengthTerms, cap: int, concave: bool
+) -> tuple[Ints, float]:
+    """The best lengths, and their score without constants and slopes of the prior."""
     from mucon.decoding.kernels import align
 
     lengths, score, bad_frame = align(
@@ -86,14 +86,15 @@ def _align(
 
 
 def as_evidence(frame_log_probs: ArrayLike) -> NDArray[np.floating]:
-    """`[T N]` float32 or float64, contiguous and read only, so that one compiled version serves all.
+    """`[T, N]` float32 or float64, contiguous and read-only, so that one compiled version suffices.
 
     Raises:
-        InputError: not two dimensions.
+        InputError: an array without two dimensions.
     """
     values = np.asarray(frame_log_probs)
     if values.ndim != 2:
-        raise InputError(f"frame log probabilities are [T N], these are {list(values.shape)}: reshape them")
+        shape = list(values.shape)
+        raise InputError(Problem(rule="shape", place="frame_log_probs", value=shape, expected="the shape [T, N]"))
     if values.dtype not in (np.float32, np.float64):
         values = values.astype(np.float64)
     view = np.ascontiguousarray(values).view()
@@ -101,39 +102,60 @@ def as_evidence(frame_log_probs: ArrayLike) -> NDArray[np.floating]:
     return view
 
 
-def _checked_cap(
-    shape: tuple[int, ...], actions: NDArray[np.int64], longest: int | None, max_length: int | None
-) -> int:
+def _checked_cap(shape: tuple[int, ...], actions: Ints, longest: int | None, max_length: int | None) -> int:
     T, N = shape
     M = len(actions)
-    if not M:
-        raise InputError(f"a transcript has at least one action, this one for {T} frames has none: give one")
-    outside = np.flatnonzero((actions < 0) | (actions >= N))
-    if len(outside):
-        raise InputError(
-            f"an action is one of 0..{N - 1}, segment {m} has {actions[m]}: correct the transcript"
-            for m in outside.tolist()
-        )
-    if M > T:
-        raise InputError(
-            f"each segment has at least one frame, a transcript of {M} segments does not fit {T} frames: "
-            "give a shorter transcript"
-        )
-    if max_length is not None and max_length < 1:
-        raise InputError(f"max_length is at least 1 frame, it is {max_length}: raise it")
+    problems = transcript_problems(actions, T, N)
+    if problems:
+        raise InputError(problems)
+    if max_length is not None:
+        check_ranges("", [("max_length", max_length, "at least 1 frame", max_length >= 1)])
     cap = min([T, *(limit for limit in (longest, max_length) if limit is not None)])
     if M * cap < T:
-        raise InputError(
-            f"segments of at most {cap} frames fill the recording, {M} of them cannot fill {T} frames: "
-            f"allow at least {-(-T // M)} frames"
-        )
+        raise InputError(too_short(cap, M, T))
     return cap
 
 
-def unusable(evidence: NDArray[np.floating], actions: NDArray[np.int64], frame: int) -> str:
-    """What to say of a frame in which the log probability of one of the actions is NaN or +inf."""
+def transcript_problems(actions: Ints, n_frames: int, n_actions: int) -> list[Problem]:
+    """Why a transcript `[M]` cannot be aligned to a recording; empty if it can.
+
+    Args:
+        actions: `[M]`.
+        n_frames: T.
+        n_actions: N.
+    """
+    M = len(actions)
+    if not M:
+        return [Problem(rule="missing", place="transcript", expected="at least one action")]
+    outside = np.flatnonzero((actions < 0) | (actions >= n_actions)).tolist()
+    expected = f"an action id from 0 to {n_actions - 1}"
+    problems = [
+        Problem(rule="range", place=f"transcript[{m}]", value=int(actions[m]), expected=expected) for m in outside
+    ]
+    if not problems and n_frames < M:
+        expected = f"at most {n_frames} segments (one frame each)"
+        problems.append(Problem(rule="mismatch", place="transcript", value=M, expected=expected))
+    return problems
+
+
+def too_short(longest: int, n_segments: int, n_frames: int) -> Problem:
+    """The longest segments do not fill the recording."""
+    expected = f"at least {-(-n_frames // n_segments)} frames ({n_segments} segments fill {n_frames} frames)"
+    return Problem(rule="mismatch", place="max_length", value=longest, expected=expected)
+
+
+def means_problem(n_means: int, n_actions: int) -> Problem:
+    """The mean lengths are not one per action."""
+    return Problem(rule="shape", place="class_means", value=n_means, expected=f"{n_actions} means (one per action)")
+
+
+def unusable(evidence: NDArray[np.floating], actions: Ints, frame: int) -> Problem:
+    """The problem of a frame in which the log probability of one of the actions is NaN or +inf."""
     action = next(int(n) for n in actions if not evidence[frame, n] < np.inf)
-    return (
-        f"log probabilities are numbers or -inf, frame {frame} has {evidence[frame, action]} for action {action}: "
-        "look for NaN in the features or the weights"
+    return Problem(
+        rule="range",
+        place=f"frame_log_probs[{frame}, {action}]",
+        value=float(evidence[frame, action]),
+        expected="a number or -inf",
+        hint="check features and weights for NaN",
     )

@@ -1,4 +1,4 @@
-"""Many recordings decoded side by side: the compiled kernels run without the interpreter's lock, so threads do."""
+"""Decodes many recordings in threads; the compiled kernels release the global interpreter lock."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, TypeVar
 
+from mucon.checks import check_ranges
 from mucon.errors import InputError
 
 R = TypeVar("R")
 
 _AHEAD = 2
-"""Bunches a thread that are handed out ahead of the results."""
+"""Bunches per thread that are started ahead of the fetched results."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,8 +23,8 @@ class Job(Generic[R]):
     """One recording to decode.
 
     Attributes:
-        video: its name, for errors.
-        decode: does it, and shares nothing that it changes with other jobs.
+        video: name of the recording in errors.
+        decode: decodes it; must not modify state that other jobs use.
     """
 
     video: str
@@ -31,30 +32,27 @@ class Job(Generic[R]):
 
 
 def decode_many(jobs: Iterable[Job[R]], *, threads: int, bunch: int = 16) -> Iterator[R]:
-    """The results of jobs, in their order, computed in `threads` threads.
+    """Yields the results of jobs in their order, computed in `threads` threads.
 
-    A thread takes `bunch` jobs at a time: waking threads costs tens of microseconds, as much as a tenth of a short
-    recording. No more than `2 · threads · bunch` jobs are taken ahead of the results that were fetched, so an
-    iterable that reads recordings one by one never holds all of them. The results are those of one thread. When one
-    fails, or the iterator is closed, no further bunch is started; the results before the failure in its bunch are
-    lost.
+    A thread takes `bunch` jobs at a time because waking a thread costs tens of microseconds, as much as a tenth of a
+    short recording. At most `2 · threads · bunch` jobs are taken ahead of the fetched results, so an iterable that
+    reads recordings one by one never holds all of them. The results do not depend on the number of threads. After a
+    failure, or when the iterator is closed, no further bunch is started; results of the same bunch before the failure
+    are lost.
 
     Args:
-        jobs: any number.
-        threads: at least 1; 1 decodes in the calling thread, one by one.
-        bunch: at least 1; fewer where single recordings fill much memory.
+        jobs: any number, read lazily.
+        threads: at least 1; 1 decodes in the calling thread.
+        bunch: at least 1; use a small one if single recordings need much memory.
 
     Raises:
-        InputError: fewer than 1 thread or job a bunch, at once; a job's input is wrong: its problems, each with the
-            video's name. Any other error of a job keeps its type and gets the video's name as a note.
+        InputError: fewer than 1 thread or 1 job per bunch, immediately; invalid input of a job, under the name of its
+            recording. Any other error of a job keeps its type and gets the name as a note.
 
     >>> list(decode_many((Job(str(i), lambda i=i: i * i) for i in range(5)), threads=2))
     [0, 1, 4, 9, 16]
     """
-    if threads < 1:
-        raise InputError(f"decoding needs at least 1 thread, not {threads}: raise it")
-    if bunch < 1:
-        raise InputError(f"a bunch has at least 1 job, not {bunch}: raise it")
+    check_ranges("", [("threads", threads, "at least 1", threads >= 1), ("bunch", bunch, "at least 1", bunch >= 1)])
     return map(_run, jobs) if threads == 1 else _threaded(jobs, threads, bunch)
 
 
@@ -84,7 +82,7 @@ def _run(job: Job[R]) -> R:
 
 
 class _Named:
-    """Errors inside the `with` block say which recording they are about."""
+    """Adds the name of the recording to errors raised in the `with` block."""
 
     def __init__(self, video: str) -> None:
         self.video = video
@@ -92,7 +90,7 @@ class _Named:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, InputError):
             raise InputError(error.under(self.video)) from error
         if error is not None:

@@ -1,33 +1,36 @@
-"""Mean length of each action, from segmentations that were predicted or annotated."""
+"""Mean length of each action in predicted or annotated segmentations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from mucon.errors import InputError
+from mucon.arrays import Floats, Ints
+from mucon.checks import check_ranges
+from mucon.errors import InputError, Problem
+
+_LENGTH = "a finite length of at least 0 frames"
 
 
 def class_mean_lengths(
     segments: Iterable[tuple[ArrayLike, ArrayLike]], n_actions: int, *, fallback: float | None = None
-) -> NDArray[np.float64]:
-    """`[N]`, the mean number of frames of a segment of each action.
+) -> Floats:
+    """Mean number of frames of a segment of each action: `[N]`.
 
-    Every segment counts once, whatever its recording. An action without a segment gets `fallback`, by default the
-    mean of all segments: its length is then no evidence for or against it.
-    Deviation: the published program averages over one recording's prediction and gives 1 frame to the others.
+    All segments of all recordings have equal weight. An action without a segment gets `fallback`, by default the mean
+    of all segments, so that its length is no evidence for or against it.
+    Deviation: the published program averages over one recording's prediction and gives 1 frame to the other actions.
 
     Args:
-        segments: for each recording its transcript `[M]` and its lengths `[M]` in frames, real or whole. An empty
-            prediction adds nothing.
+        segments: for each recording the transcript `[M]` and the lengths `[M]` in frames, real or whole; M may be 0.
         n_actions: N.
         fallback: frames, for actions without a segment.
 
     Raises:
-        InputError: not one segment at all and no fallback, actions and lengths that differ in number, an action
-            outside 0..N-1, or a length that is negative, NaN or infinite.
+        InputError: no segment and no fallback, different numbers of actions and lengths, an action outside 0..N-1, or
+            a length that is negative, NaN or infinite.
 
     >>> class_mean_lengths([([0, 1, 0], [10, 40, 20]), ([1], [60])], 3).round(2).tolist()
     [15.0, 50.0, 32.5]
@@ -41,30 +44,18 @@ def class_mean_lengths(
         counts += np.bincount(actions, minlength=n_actions)
     if fallback is None:
         if not counts.any():
-            raise InputError(
-                "a mean length needs at least one segment, there is none: predict more, or give a fallback"
-            )
+            raise InputError(Problem(rule="missing", place="segments", expected="at least one, or a fallback"))
         fallback = float(sums.sum() / counts.sum())
-    elif not (np.isfinite(fallback) and fallback >= 0):
-        raise InputError(f"a mean length is finite and at least 0, the fallback is {fallback}: correct it")
+    else:
+        check_ranges("", [("fallback", fallback, _LENGTH, 0 <= fallback < np.inf)])
     return np.where(counts > 0, sums / np.maximum(counts, 1), fallback)
 
 
-def _check(video: int, actions: NDArray[np.int64], frames: NDArray[np.float64], n_actions: int) -> None:
+def _check(video: int, actions: Ints, frames: Floats, n_actions: int) -> None:
     if len(actions) != len(frames):
-        raise InputError(
-            f"each action has a length, recording {video} has {len(actions)} actions and {len(frames)} lengths: "
-            "correct it"
-        )
-    wrong = np.flatnonzero((actions < 0) | (actions >= n_actions))
-    if len(wrong):
-        raise InputError(
-            f"an action is one of 0..{n_actions - 1}, segment {wrong[0]} of recording {video} has "
-            f"{actions[wrong[0]]}: correct it"
-        )
-    wrong = np.flatnonzero(~(np.isfinite(frames) & (frames >= 0)))
-    if len(wrong):
-        raise InputError(
-            f"a length is finite and at least 0, segment {wrong[0]} of recording {video} has {frames[wrong[0]]}: "
-            "correct it"
-        )
+        expected = f"{len(actions)} lengths (one per action)"
+        raise InputError(Problem(rule="shape", place=f"recording {video}", value=len(frames), expected=expected))
+    ids = f"an action id from 0 to {n_actions - 1}"
+    place = f"recording {video}, segment"
+    check_ranges(place, [(f" {m}", int(n), ids, 0 <= n < n_actions) for m, n in enumerate(actions.tolist())])
+    check_ranges(place, [(f" {m}", length, _LENGTH, 0 <= length < np.inf) for m, length in enumerate(frames.tolist())])

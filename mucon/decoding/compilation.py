@@ -1,4 +1,4 @@
-"""Compiles the kernels with numba and keeps the result on disk, wherever the package can be written or not."""
+"""Compiles the kernels with numba and caches the result on disk, even if the installation is read-only."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
 def compiled(function: F) -> F:
-    """`function` compiled on its first call, without the interpreter's lock, and cached on disk.
+    """Compiles `function` on its first call, without the global interpreter lock, and caches it on disk.
 
-    The cache lies where numba puts it: in the folder of `NUMBA_CACHE_DIR`, else beside the source, else in the user's
-    cache folder. Where none of these can be written (a read-only installation without a home) it lies in a
-    `fallback_cache` under the system's temporary folder; where that is not ours alone, each process compiles anew.
+    The cache is where numba puts it: in the folder of `NUMBA_CACHE_DIR`, else beside the source, else in the user's
+    cache folder. If none of these is writable (a read-only installation without a home), it is in a `fallback_cache`
+    under the system's temporary folder. If other users could write there too, each process compiles again.
     """
     import numba
 
@@ -40,9 +40,9 @@ def compiled(function: F) -> F:
 
 
 def fallback_cache(parent: Path) -> Path | None:
-    """A folder for compiled code under `parent` that only this user can enter, made if need be, or None.
+    """A folder for compiled code under `parent` that only this user can enter, created if necessary, or None.
 
-    Compiled code is read back as it lies there, so a folder that someone else made or may write is not used.
+    Compiled code is loaded without a check, so a folder that another user created or may write to is not used.
     """
     user = str(os.getuid()) if hasattr(os, "getuid") else "user"
     folder = parent / f"mucon-compiled-{user}"

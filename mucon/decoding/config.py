@@ -1,4 +1,4 @@
-"""The choices of inference that training does not see."""
+"""Settings of inference that do not affect training."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ from mucon.checks import check_ranges
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodingConfig:
-    """How the `full` prediction finds the lengths of the segments.
+    """How the `full` prediction determines the lengths of the segments.
 
     Attributes:
-        method: `exact`, or `published`: the published program's decoder with its faults, to check its numbers. That
-            one has Poisson priors about the mean predicted length of each action, whatever `length_prior` says.
-        step: frames that `published` decides together; `exact` decides every frame.
-        length_prior: Poisson about each segment's predicted length (`segment`, paper), about the mean of the
-            predicted lengths of its action in that video (`class`, published program), or `none`; or another
-            distribution about each segment's predicted length: `gaussian`, `log_normal`, `negative_binomial`.
+        method: `exact`, or `published`: the published program's decoder including its faults, to reproduce its
+            numbers. It has Poisson priors with the mean predicted length of each action and ignores `length_prior`.
+        step: frames per step of `published`; `exact` decides every frame.
+        length_prior: Poisson with the segment's predicted length as its mean (`segment`, paper) or with the mean of
+            the predicted lengths of its action in that video (`class`, published program), or `none`; or another
+            distribution with the segment's predicted length as its mean: `gaussian`, `log_normal`,
+            `negative_binomial`.
         length_spread: standard deviation / mean of those three; see `mucon.decoding.spread_priors`.
-        transcripts: which ones `full` chooses among: those of the segment branch (paper), or all distinct ones of the
-            training videos, each as likely as another, with Poisson priors about the mean length of each action
-            in the training videos (what NNV and CDFL do).
+        transcripts: transcripts that `full` chooses from: those of the segment branch (paper), or all distinct ones of
+            the training videos, equally likely, with Poisson priors with the mean length of each action in the
+            training videos (as NNV and CDFL do).
         class_prior: `training` divides the frame branch's probabilities by each action's share of the training frames
-            as the network sees them; `none` (paper) does not.
-        max_length: longest segment in frames, or None. Deviation: the published program stops at 2,000 frames, and
-            so does `published` where this is None.
-        beam: how many transcripts of the segment branch are aligned; the highest joint score wins. 1 is the greedy
-            one (paper).
-        prefix_beam: how many prefixes of each length are followed in alignment against all training transcripts,
-            which is exact with None.
+            as predicted by the network; `none` (paper) does not.
+        max_length: longest segment in frames; None for no limit. Deviation: the published program stops at 2,000
+            frames; `published` does so if this is None.
+        beam: number of transcripts of the segment branch that are aligned; the highest joint score wins. 1 is greedy
+            decoding (paper).
+        prefix_beam: number of prefixes of each length that are followed in alignment against all training
+            transcripts; None for exact search.
 
     Raises:
         InputError: a value outside its range.
@@ -49,7 +50,7 @@ class DecodingConfig:
 
     @property
     def needs_training_facts(self) -> bool:
-        """The choices use what is known of the training videos."""
+        """Decoding needs statistics of the training videos."""
         return self.transcripts == "training" or self.class_prior == "training"
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
-"""The compiled part of decoding. Importing this module imports numba; only `alignment` does, when decoding starts.
+"""The compiled part of decoding. Importing this module imports numba, so other modules import it inside functions.
 
-All in one file, because numba's cache on disk is renewed by the file in which a function stands.
+All kernels are in one file, because numba invalidates its cache on disk by file.
 """
 
 from __future__ import annotations
@@ -8,17 +8,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from mucon.arrays import Bools, Floats, Ints
 from mucon.decoding.compilation import compiled
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @compiled
 def best_start(weights: Floats, reversed_shape: Floats, left: int, right: int, shift: int) -> tuple[float, np.intp]:
     """Max and first argmax over s in left..right of `weights[s] + reversed_shape[shift + s]`.
 
-    Unsigned numbers, because an index that may be negative costs a test each time (`shift` may be; it wraps round).
+    Indices are unsigned: a signed index costs a test for negative values each time. A negative `shift` wraps around.
     """
     top = -np.inf
     start = np.intp(left)
@@ -38,7 +36,7 @@ def best_starts_monotone(
 ) -> None:  # fmt: skip
     """Fills `best[t]` and `starts[t]`, t in first..last, with max and argmax over s of `weights[s] + shape(t - s)`.
 
-    `shape` is concave, so that the best start never moves back as t grows: rows are done in the order of a balanced
+    `shape` is concave, so the best start never moves back as t grows: rows are computed in the order of a balanced
     tree, each between the starts of its two nearest finished neighbours. O((rows + columns) log rows).
     Every row must have a start: s in low..high with t - cap <= s <= t - 1.
     """
@@ -65,7 +63,7 @@ def best_starts_any(
     weights: Floats, reversed_shape: Floats, first: int, last: int, low: int, high: int, cap: int,
     best: Floats, starts: NDArray[np.int32],
 ) -> None:  # fmt: skip
-    """As `best_starts_monotone` for any shape, trying every start: O(rows · columns)."""
+    """Like `best_starts_monotone` for any shape; tries every start: O(rows · columns)."""
     longest = len(reversed_shape) - 1
     for t in range(first, last + 1):
         left, right = max(low, t - cap), min(high, t - 1)
@@ -77,22 +75,22 @@ def align(
     frame_log_probs: NDArray[np.floating], transcript: Ints, slopes: Floats, reversed_shapes: Floats,
     shape_of_segment: Ints, cap: int, concave: bool, floor: float,
 ) -> tuple[Ints, float, int]:  # fmt: skip
-    """Best lengths of `transcript`, the frames' share of their score, and the first frame that cannot be used or -1.
+    """Best lengths of `transcript`, the evidence of the frames, and the first frame with an invalid value or -1.
 
     Args:
-        frame_log_probs: `[T N]`; below `floor` counts as `floor`.
+        frame_log_probs: `[T, N]`; values below `floor` are raised to it.
         transcript: `[M]`.
-        slopes: `[M]`, what each frame more adds to a segment's log prior.
-        reversed_shapes: `[K L+1]`, log prior of lengths L, L-1, ..., 0 without the slope; L >= cap.
-        shape_of_segment: `[M]`, which row of them.
-        cap: the longest segment; 1 <= cap <= T and M·cap >= T >= M.
-        concave: every row is concave.
-        floor: see above.
+        slopes: `[M]`, addition to a segment's log prior per frame.
+        reversed_shapes: `[K, L+1]`, log prior of lengths L, L-1, ..., 0 without the slope; L >= cap.
+        shape_of_segment: `[M]`, row of `reversed_shapes`.
+        cap: longest segment in frames; 1 <= cap <= T and M·cap >= T >= M.
+        concave: every row of `reversed_shapes` is concave.
+        floor: smallest log probability of a frame.
     """
     T = frame_log_probs.shape[0]
     M = len(transcript)
     starts = np.zeros((M, T + 1), np.int32)
-    total = np.zeros(T + 1)  # best score of the segments so far that end before t
+    total = np.zeros(T + 1)  # best score of the segments so far, ending before t
     gained = np.zeros(T + 1)  # evidence and slope of this segment's action in frames 0..t-1
     weights = np.empty(T + 1)
     best = np.empty(T + 1)
@@ -134,18 +132,19 @@ def align(
 
 @compiled
 def cumulate(
-    frame_log_probs: NDArray[np.floating], used: NDArray[np.bool_], slopes: Floats, floor: float
+    frame_log_probs: NDArray[np.floating], used: Bools, slopes: Floats, floor: float
 ) -> tuple[Floats, Floats, int]:
-    """Evidence and slope of each action in frames 0..t-1, the most evidence of frames t..T-1, the bad frame or -1.
+    """Evidence and slopes of each action in frames 0..t-1, and the highest evidence of frames t..T-1.
 
     Args:
-        frame_log_probs: `[T N]`; below `floor` counts as `floor`.
-        used: `[N]`, the actions that are read; the rows of the others stay 0.
-        slopes: `[N]`, what each frame more adds to the log prior of a segment of the action.
-        floor: see above.
+        frame_log_probs: `[T, N]`; values below `floor` are raised to it.
+        used: `[N]`, actions that are read; the rows of the others stay 0.
+        slopes: `[N]`, addition to the log prior of a segment of the action per frame.
+        floor: smallest log probability of a frame.
 
     Returns:
-        `[N T+1]`; `[T+1]`, the best action of every frame, without slopes; the first frame that cannot be used.
+        `[N, T+1]`; `[T+1]`, from the best action of every frame, without slopes; the first frame with an invalid
+        value or -1.
     """
     T, N = frame_log_probs.shape
     gained = np.zeros((N, T + 1))
@@ -168,20 +167,18 @@ def cumulate(
 
 
 @compiled
-def depths_below(
-    depths: Ints, stops: Ints, complete: NDArray[np.bool_], actions: Ints, peaks: Floats
-) -> tuple[Ints, Ints, Floats]:
-    """For each node of a prefix tree: fewest and most segments still to come, and the most that their priors give.
+def depths_below(depths: Ints, stops: Ints, complete: Bools, actions: Ints, peaks: Floats) -> tuple[Ints, Ints, Floats]:
+    """For each node of a prefix tree: fewest and most remaining segments, and the highest sum of their priors.
 
     Args:
-        depths: `[K]`, nodes in the order depth first; 1 for a first action.
+        depths: `[K]`, nodes in depth-first order; 1 for a first action.
         stops: `[K]`, the node after the subtree of each.
-        complete: `[K]`, a transcript that can be used ends here.
+        complete: `[K]`, a usable transcript ends here.
         actions: `[K]`.
         peaks: `[N]`, the highest log prior of a segment of each action.
 
     Returns:
-        `[K]` fewest and `[K]` most, -1 where no transcript ends in the subtree, and `[K]`, -inf there.
+        `[K]` fewest and `[K]` most, -1 if no transcript ends in the subtree, and `[K]` sums, -inf there.
     """
     n_nodes = len(depths)
     fewest, most = np.full(n_nodes, -1, np.int64), np.full(n_nodes, -1, np.int64)
@@ -205,18 +202,18 @@ def extend(
     total: Floats, low: int, high: int, gained: Floats, constant: float, reversed_shape: Floats,
     first: int, last: int, cap: int, weights: Floats, starts: NDArray[np.int32], extended: Floats,
 ) -> None:  # fmt: skip
-    """Fills `extended[t]`, t in first..last, with the best score of a prefix and one segment more that end before t.
+    """Fills `extended[t]`, t in first..last, with the best score of a prefix and one more segment that end before t.
 
     Args:
-        total: `[T+1]`, the prefix's best scores, known at low..high.
-        low: see above.
-        high: see above.
-        gained: `[T+1]` of the segment's action, as `cumulate` makes it.
-        constant: of the segment's log prior.
-        reversed_shape: as in `align`, of one row, concave.
-        first: the first end that is filled.
-        last: the last one.
-        cap: the longest segment.
+        total: `[T+1]`, best scores of the prefix, valid at low..high.
+        low: first valid end of `total`.
+        high: last valid end of `total`.
+        gained: `[T+1]`, row of the segment's action from `cumulate`.
+        constant: constant of the segment's log prior.
+        reversed_shape: `[L+1]`, as a row in `align`, concave.
+        first: first end that is filled.
+        last: last end that is filled.
+        cap: longest segment in frames.
         weights: `[T+1]`, scratch.
         starts: `[T+1]`, scratch.
         extended: `[T+1]`.
@@ -239,32 +236,32 @@ def highest(total: Floats, still: Floats, low: int, high: int) -> float:
 
 @compiled
 def walk(
-    depths: Ints, stops: Ints, complete: NDArray[np.bool_], actions: Ints, fewest: Ints, most: Ints, reach: Floats,
+    depths: Ints, stops: Ints, complete: Bools, actions: Ints, fewest: Ints, most: Ints, reach: Floats,
     gained: Floats, still: Floats, constants: Floats, peaks: Floats, reversed_shape: Floats, cap: int,
 ) -> tuple[Floats, int]:  # fmt: skip
-    """Best score of each transcript of a prefix tree, depth first, and how many rows that took.
+    """Best score of each transcript of a prefix tree, and the number of computed rows.
 
-    A row, the best scores of one prefix at every end, is computed once for all transcripts that begin with it. A
-    subtree is left out where no transcript of it can come near the best score so far: what its prefix has, the most
-    that the frames still to come can give, and the peaks of the priors still to come are together less.
+    Nodes are visited depth first. A row, the best scores of one prefix at every end, is computed once for all
+    transcripts that begin with it. A subtree is skipped if its upper bound, the sum of the prefix's score, the highest
+    evidence of the remaining frames and the peaks of the remaining priors, is below the best score so far.
 
     Args:
-        depths: as in `depths_below`.
-        stops: likewise.
-        complete: likewise; at least one.
-        actions: likewise.
-        fewest: of `depths_below`.
-        most: likewise.
-        reach: likewise.
-        gained: `[N T+1]` of `cumulate`.
-        still: `[T+1]` of `cumulate`.
-        constants: `[N]`, of the log priors.
+        depths: `[K]`, as in `depths_below`.
+        stops: `[K]`, as in `depths_below`.
+        complete: `[K]`, as in `depths_below`; at least one.
+        actions: `[K]`, as in `depths_below`.
+        fewest: `[K]` from `depths_below`.
+        most: `[K]` from `depths_below`.
+        reach: `[K]` from `depths_below`.
+        gained: `[N, T+1]` from `cumulate`.
+        still: `[T+1]` from `cumulate`.
+        constants: `[N]`, constants of the log priors.
         peaks: `[N]`, the highest log priors.
         reversed_shape: as in `extend`.
-        cap: the longest segment.
+        cap: longest segment in frames.
 
     Returns:
-        `[K]`, -inf where no transcript ends or where it cannot be the best; rows.
+        `[K]`, -inf if no transcript ends here or it cannot be the best; number of rows.
     """
     n_nodes, T = len(depths), len(still) - 1
     n_levels = 1
@@ -274,12 +271,12 @@ def walk(
     lows, highs, tops = np.zeros(n_levels, np.int64), np.zeros(n_levels, np.int64), np.zeros(n_levels)
     weights, starts = np.empty(T + 1), np.empty(T + 1, np.int32)
     scores = np.full(n_nodes, -np.inf)
-    known, n_rows, node = -np.inf, 0, 0
+    highest_score, n_rows, node = -np.inf, 0, 0
     tops[0] = still[0]
     while node < n_nodes:
         level, action = depths[node], actions[node]
         bound = tops[level - 1] + peaks[action] + reach[node]
-        if most[node] < 0 or bound < known - 1e-9 * (1.0 + abs(known)):
+        if most[node] < 0 or bound < highest_score - 1e-9 * (1.0 + abs(highest_score)):
             node = stops[node]
             continue
         first, last = max(level, T - most[node] * cap), min(T - fewest[node], level * cap)
@@ -292,14 +289,14 @@ def walk(
         tops[level] = highest(total[level], still, first, last)
         if complete[node]:
             scores[node] = total[level, T]
-            known = max(known, scores[node])
+            highest_score = max(highest_score, scores[node])
         node += 1
     return scores, n_rows
 
 
 @compiled
 def place_of(bounds: Floats, n_kept: int, bound: float) -> int:
-    """Where a bound belongs among the highest: a free place, that of the least which it exceeds, or -1."""
+    """Index for a bound among the highest: a free one, that of the lowest if the bound exceeds it, or -1."""
     if n_kept < len(bounds):
         return n_kept
     least = 0
@@ -311,28 +308,28 @@ def place_of(bounds: Floats, n_kept: int, bound: float) -> int:
 
 @compiled
 def walk_beam(
-    depths: Ints, stops: Ints, complete: NDArray[np.bool_], actions: Ints, fewest: Ints, most: Ints, reach: Floats,
+    depths: Ints, stops: Ints, complete: Bools, actions: Ints, fewest: Ints, most: Ints, reach: Floats,
     gained: Floats, still: Floats, constants: Floats, peaks: Floats, reversed_shape: Floats, cap: int, beam: int,
 ) -> tuple[Floats, int]:  # fmt: skip
-    """As `walk`, but level by level, and of the prefixes of each length only `beam` are followed: not exact.
+    """Like `walk`, but level by level, following only `beam` prefixes of each length; not exact.
 
-    Followed are those whose bound (see `walk`) is highest. Every transcript that ends one segment after a followed
-    prefix gets its score.
+    Follows the prefixes with the highest upper bounds (see `walk`). Every transcript that ends one segment after a
+    followed prefix gets its score.
     """
     n_nodes, T = len(depths), len(still) - 1
     width = min(beam, n_nodes)
-    total = np.zeros((2, width + 1, T + 1))  # this level's rows and the next one's, with one to spare
+    total = np.zeros((2, width + 1, T + 1))  # rows of this level and of the next, with a spare one
     slots, nodes = np.zeros((2, width), np.int64), np.zeros((2, width), np.int64)
     bounds, weights, starts = np.empty(width), np.empty(T + 1), np.empty(T + 1, np.int32)
     scores = np.full(n_nodes, -np.inf)
     n_followed, n_rows, level = 1, 0, 0
     while n_followed:
-        here, there = level % 2, (level + 1) % 2
+        current, following = level % 2, (level + 1) % 2
         n_kept, spare = 0, 0
         for i in range(n_followed):
             low, high, node, stop = 0, 0, -1, n_nodes
             if level:
-                node = nodes[here, i]
+                node = nodes[current, i]
                 stop = stops[node]
                 low, high = max(level, T - most[node] * cap), min(T - fewest[node], level * cap)
             node += 1
@@ -340,9 +337,9 @@ def walk_beam(
                 action = actions[node]
                 if most[node] >= 0:
                     first, last = max(level + 1, T - most[node] * cap), min(T - fewest[node], (level + 1) * cap)
-                    row = total[there, spare]
+                    row = total[following, spare]
                     extend(
-                        total[here, slots[here, i]], low, high, gained[action], constants[action], reversed_shape,
+                        total[current, slots[current, i]], low, high, gained[action], constants[action], reversed_shape,
                         first, last, cap, weights, starts, row,
                     )  # fmt: skip
                     n_rows += 1
@@ -352,11 +349,11 @@ def walk_beam(
                     place = place_of(bounds, n_kept, bound) if most[node] else -1
                     if place == n_kept:
                         n_kept += 1
-                        slots[there, place], spare = spare, n_kept
+                        slots[following, place], spare = spare, n_kept
                     elif place >= 0:
-                        slots[there, place], spare = spare, slots[there, place]
+                        slots[following, place], spare = spare, slots[following, place]
                     if place >= 0:
-                        bounds[place], nodes[there, place] = bound, node
+                        bounds[place], nodes[following, place] = bound, node
                 node = stops[node]
         n_followed = n_kept
         level += 1

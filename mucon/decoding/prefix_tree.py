@@ -1,4 +1,4 @@
-"""A prefix tree of transcripts: what they begin with in common is one path, so that decoding does it once."""
+"""A prefix tree of transcripts: a common beginning is one path, so that decoding computes it once."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from mucon.errors import InputError
-
-Ints = NDArray[np.int64]
+from mucon.arrays import Ints
+from mucon.errors import InputError, Problem
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrefixTree:
-    """Distinct prefixes of transcripts, one node each, in the order depth first with actions ascending.
+    """Distinct prefixes of transcripts, one node each, in depth-first order with ascending actions.
 
     Attributes:
-        actions: `[K]`, the last action of each prefix.
-        depths: `[K]`, how many actions it has.
-        stops: `[K]`, the node after the last one that begins with it.
-        transcripts: `[K]`, the first given transcript that is this prefix, -1 where none is.
-        n_transcripts: how many were given, duplicates too.
+        actions: `[K]`, last action of each prefix.
+        depths: `[K]`, number of its actions.
+        stops: `[K]`, the node after its subtree.
+        transcripts: `[K]`, index of the first transcript equal to the prefix; -1 if there is none.
+        n_transcripts: number of transcripts, including duplicates.
     """
 
     actions: Ints
@@ -33,7 +32,7 @@ class PrefixTree:
 
     @classmethod
     def of(cls, transcripts: Iterable[ArrayLike]) -> PrefixTree:
-        """The tree of transcripts, each `[M]` with M at least 1.
+        """Builds the tree of transcripts, each `[M]` with M at least 1.
 
         Raises:
             InputError: no transcript, an empty one, or an action below 0.
@@ -42,25 +41,25 @@ class PrefixTree:
         >>> tree.actions.tolist(), tree.depths.tolist(), tree.transcripts.tolist()
         ([0, 1, 2, 1], [1, 2, 2, 3], [-1, 0, -1, 1])
         """
-        given = [tuple(np.asarray(one, dtype=np.int64).reshape(-1).tolist()) for one in transcripts]
+        given = [tuple(np.asarray(transcript, dtype=np.int64).reshape(-1).tolist()) for transcript in transcripts]
         _check(given)
-        first = {one: i for i, one in reversed(list(enumerate(given)))}
+        first = {transcript: i for i, transcript in reversed(list(enumerate(given)))}
         actions: list[int] = []
         depths: list[int] = []
         indices: list[int] = []
         before: tuple[int, ...] = ()
-        for one in sorted(first):
-            shared = _n_shared(before, one)
-            actions += one[shared:]
-            depths += range(shared + 1, len(one) + 1)
-            indices += [-1] * (len(one) - shared)
-            indices[-1] = first[one]
-            before = one
+        for transcript in sorted(first):
+            shared = _n_shared(before, transcript)
+            actions += transcript[shared:]
+            depths += range(shared + 1, len(transcript) + 1)
+            indices += [-1] * (len(transcript) - shared)
+            indices[-1] = first[transcript]
+            before = transcript
         return cls(np.array(actions), np.array(depths), np.array(_stops(depths)), np.array(indices), len(given))
 
 
 def _n_shared(a: tuple[int, ...], b: tuple[int, ...]) -> int:
-    """Length of the longest common beginning."""
+    """Length of the longest common prefix."""
     n = 0
     for one, other in zip(a, b, strict=False):
         if one != other:
@@ -70,7 +69,7 @@ def _n_shared(a: tuple[int, ...], b: tuple[int, ...]) -> int:
 
 
 def _stops(depths: list[int]) -> list[int]:
-    """For each node the next one that is not deeper, or the number of nodes."""
+    """For each node the next node that is not deeper, or the number of nodes."""
     stops = [len(depths)] * len(depths)
     path: list[int] = []
     for node, depth in enumerate(depths):
@@ -82,16 +81,16 @@ def _stops(depths: list[int]) -> list[int]:
 
 def _check(transcripts: list[tuple[int, ...]]) -> None:
     if not transcripts:
-        raise InputError("at least one transcript is compared, the list is empty: give the training transcripts")
+        raise InputError(Problem(rule="missing", place="transcripts", expected="at least one"))
     problems = [
-        f"a transcript has at least one action, transcript {i} has none: leave it out"
-        for i, one in enumerate(transcripts)
-        if not one
+        Problem(rule="missing", place=f"transcript {i}", expected="at least one action")
+        for i, transcript in enumerate(transcripts)
+        if not transcript
     ]
     problems += [
-        f"an action is 0 or more, transcript {i} has {min(one)}: correct the transcript"
-        for i, one in enumerate(transcripts)
-        if one and min(one) < 0
+        Problem(rule="range", place=f"transcript {i}", value=min(transcript), expected="action ids of at least 0")
+        for i, transcript in enumerate(transcripts)
+        if transcript and min(transcript) < 0
     ]
     if problems:
         raise InputError(problems)

@@ -1,6 +1,6 @@
-"""The decoder of the published program, faults included: only to check numbers that were made with it.
+"""The decoder of the published program including its faults, to reproduce its numbers.
 
-The same maximum as `best_lengths` finds, of another score on a coarser grid; so it is computed by the same kernel.
+It maximises another score than `best_lengths`, on a coarser grid, with the same kernel.
 """
 
 from __future__ import annotations
@@ -8,12 +8,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mucon.decoding.alignment import FLOOR, as_evidence, unusable
+from mucon.arrays import Floats, Ints
+from mucon.checks import check_ranges
+from mucon.decoding.alignment import FLOOR, as_evidence, means_problem, too_short, transcript_problems, unusable
 from mucon.decoding.length_priors import LEAST_MEAN, checked_means, log_factorials
-from mucon.errors import InputError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from mucon.errors import InputError, Problem
 
 
 def published_lengths(
@@ -26,32 +25,33 @@ def published_lengths(
 ) -> tuple[Ints, Ints, float]:
     """The published program's labels, lengths and score.
 
-    Its faults are kept, and belong to this function alone:
+    It reproduces these faults, which no other function has:
 
-    - Segments are whole steps, and the steps end where T mod `step` frames are left over, which no score sees.
-    - The step in which a segment begins counts as evidence for the segment *before* it, so that borders come one
-      step early and `score` is that of no path.
-    - The left-over frames get the last segment's action, but at the *start* of `labels`; in `lengths` they are at
-      the end, where they belong.
-    - The log prior of a length is divided by a peak value that is one only for means that round down:
-      `n log n - n - log(floor(mean)!)` with n the rounded mean. A constant per segment, it moves only the score.
-    - A segment lasts at most `max_length` frames, the left-over ones not counted (1,980 in steps of 30).
+    - Segments are whole steps. The last T mod `step` frames belong to no step and do not affect the score.
+    - The step in which a segment begins counts as evidence for the segment *before* it, so that borders are one step
+      early and `score` belongs to no path.
+    - The left-over frames get the last segment's action, but at the *start* of `labels`; in `lengths` they are at the
+      end, as they should be.
+    - The log prior of a length is divided by a peak value that is correct only for means that round down:
+      `n log n - n - log(floor(mean)!)` with n the rounded mean. It is a constant per segment and changes only the
+      score.
+    - A segment lasts at most `max_length` frames without the left-over ones (1,980 in steps of 30).
 
-    Deviation: evidence below `FLOOR` counts as that, and a mean is at least `LEAST_MEAN`; the program computes NaN.
+    Deviation: evidence is raised to `FLOOR` and means to `LEAST_MEAN`; the program computes NaN.
 
     Args:
-        frame_log_probs: `[T N]`, log probabilities.
-        transcript: `[M]`, action ids, M <= T // step.
-        class_means: `[N]` frames, the mean predicted length of each action.
-        step: frames that are decided together.
-        max_length: the longest segment in frames.
+        frame_log_probs: `[T, N]`.
+        transcript: `[M]` action ids, M <= T // step.
+        class_means: `[N]` frames, mean predicted length of each action.
+        step: frames per step.
+        max_length: longest segment in frames.
 
     Returns:
         `[T]` labels, `[M]` lengths that sum to T, and the score.
 
     Raises:
         InputError: a step below 1, an empty transcript, an id outside 0..N-1, more segments than whole steps, segments
-            too short to fill the recording, not N means, or a log probability that is NaN or +inf.
+            too short to fill the recording, another number of means than N, or a log probability that is NaN or +inf.
 
     >>> labels, lengths, _ = published_lengths(np.log([[0.9, 0.1]] * 2 + [[0.1, 0.9]] * 3), [0, 1], [2.0, 3.0], step=1)
     >>> lengths.tolist(), labels.tolist()
@@ -82,7 +82,7 @@ def published_lengths(
 
 
 def _steps(evidence: NDArray[np.floating], actions: Ints, step: int) -> tuple[float, Floats]:
-    """Evidence of the very first step, and `[T // step, M]` that of the step *after* each, 0 after the last one."""
+    """Evidence of the first step, and `[T // step, M]` that of the step *after* each, 0 after the last one."""
     whole = len(evidence) // step * step
     values = evidence[:whole, actions].astype(np.float64)
     unusable_frames = np.flatnonzero(~(values < np.inf).all(axis=1))
@@ -90,12 +90,12 @@ def _steps(evidence: NDArray[np.floating], actions: Ints, step: int) -> tuple[fl
         raise InputError(unusable(evidence, actions, int(unusable_frames[0])))
     per_step = np.maximum(values, FLOOR).reshape(-1, step, len(actions)).sum(axis=1)
     later = np.concatenate((per_step[1:], np.zeros((1, len(actions)))))
-    later.flags.writeable = False  # as `as_evidence`: no second compiled version
+    later.flags.writeable = False  # like `as_evidence`: no second compiled version
     return float(per_step[0, 0]), later
 
 
 def _prior(means: Floats, step: int, longest: int) -> tuple[Floats, Floats, Floats]:
-    """Constants and slopes of the segments and the shape of their log priors, in steps."""
+    """Constants `[M]` and slopes `[M]` of the segments, and the shape of their log priors, per step."""
     from scipy.special import gammaln
 
     rounded = np.rint(means)
@@ -107,27 +107,16 @@ def _prior(means: Floats, step: int, longest: int) -> tuple[Floats, Floats, Floa
 def _checked_longest(shape: tuple[int, ...], actions: Ints, n_means: int, step: int, max_length: int) -> int:
     """The longest segment in steps."""
     T, N = shape
-    if step < 1:
-        raise InputError(f"a step has at least 1 frame, it is {step}: raise it")
-    if not len(actions):
-        raise InputError(f"a transcript has at least one action, this one for {T} frames has none: give one")
-    if actions.min() < 0 or actions.max() >= N:
-        raise InputError(f"an action is one of 0..{N - 1}, the transcript has {actions.tolist()}: correct it")
+    check_ranges("", [("step", step, "at least 1 frame", step >= 1)])
+    problems = transcript_problems(actions, T, N)
     if n_means != N:
-        raise InputError(f"each action has a mean length, {n_means} means for {N} actions: give N means")
+        problems.append(means_problem(n_means, N))
+    if problems:
+        raise InputError(problems)
     M, n_steps, longest = len(actions), T // step, min(max_length, T) // step
-    if M > T:
-        raise InputError(
-            f"each segment has at least one frame, {M} segments do not fit {T} frames: give a shorter transcript"
-        )
     if n_steps < M:
-        raise InputError(
-            f"each segment has at least one step of {step} frames, {M} segments do not fit the {n_steps} whole steps "
-            f"of {T} frames: take a step of at most {T // M} frames"
-        )
+        expected = f"at most {T // M} frames ({M} segments in {T} frames, at least one step each)"
+        raise InputError(Problem(rule="mismatch", place="step", value=step, expected=expected))
     if M * longest < n_steps:
-        raise InputError(
-            f"segments of at most {longest * step} frames fill the recording, {M} of them cannot fill {T} frames: "
-            "raise max_length, or decode exactly"
-        )
+        raise InputError(too_short(longest * step, M, T))
     return longest

@@ -1,30 +1,32 @@
-"""Real lengths to whole frames that fill a recording exactly."""
+"""Rounds real lengths to whole frames that fill a recording exactly."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from mucon.errors import InputError
+from mucon.arrays import Floats, Ints
+from mucon.checks import check_ranges
+from mucon.errors import InputError, Problem
 
 
-def largest_remainder(lengths: ArrayLike, n_frames: int) -> NDArray[np.int64]:
-    """Whole lengths in the proportion of `lengths`, at least 1 each, that sum to `n_frames` exactly.
+def largest_remainder(lengths: ArrayLike, n_frames: int) -> Ints:
+    """Whole lengths proportional to `lengths`, at least 1 each, that sum to `n_frames` exactly.
 
-    A segment whose share is under one frame gets one; the others share what is left in their proportion. Each gets
-    its share rounded down, and the frames still missing go to the largest remainders, the earlier segment first
-    among equals. A share of at least one frame everywhere therefore moves by less than one frame.
-    Deviation: the published program rounds each length by itself, so that they need not sum to T.
+    A segment whose share is below one frame gets one; the others share the remaining frames proportionally. Each share
+    is rounded down, and the missing frames go to the largest remainders, to the earlier segment among equals. If all
+    shares are at least one frame, each changes by less than one frame.
+    Deviation: the published program rounds each length independently, so that they need not sum to T.
 
     Args:
-        lengths: `[M]`, finite and not negative, not all 0; in frames or in any other unit.
+        lengths: `[M]`, finite and not negative, not all 0; in any unit.
         n_frames: T, at least M.
 
     Returns:
-        `[M]`, frames.
+        `[M]` frames.
 
     Raises:
-        InputError: no segment, fewer frames than segments, or a length that is negative, NaN, infinite.
+        InputError: no segment, fewer frames than segments, or a length that is negative, NaN or infinite.
 
     >>> largest_remainder([0.2, 2.5, 2.5, 4.8], 10).tolist()
     [1, 2, 2, 5]
@@ -40,7 +42,7 @@ def largest_remainder(lengths: ArrayLike, n_frames: int) -> NDArray[np.int64]:
         small = quotas < 1
         if not small.any():
             break
-        if small.all():  # as many frames as segments, and the quotas of 1 were rounded down
+        if small.all():  # one frame per segment, and the quotas of 1 were rounded down
             return result
         left -= int(small.sum())
         free[np.flatnonzero(free)[small]] = False
@@ -52,19 +54,14 @@ def largest_remainder(lengths: ArrayLike, n_frames: int) -> NDArray[np.int64]:
     return result
 
 
-def _check(shares: NDArray[np.float64], n_frames: int) -> None:
+def _check(shares: Floats, n_frames: int) -> None:
     if not len(shares):
-        raise InputError("lengths belong to at least one segment, there is none: give one length for each action")
-    wrong = np.flatnonzero(~(np.isfinite(shares) & (shares >= 0)))
-    if len(wrong):
-        raise InputError(
-            f"a segment's length is finite and at least 0, segment {m} has {shares[m]}: correct the length"
-            for m in wrong.tolist()
-        )
-    if not shares.max() > 0:
-        raise InputError(f"at least one of {len(shares)} lengths is above 0, all are 0: give their proportions")
+        raise InputError(Problem(rule="missing", place="lengths", expected="at least one"))
+    expected = "a finite length of at least 0"
+    check_ranges(
+        "", [(f"lengths[{m}]", share, expected, 0 <= share < np.inf) for m, share in enumerate(shares.tolist())]
+    )
+    check_ranges("", [("sum of the lengths", 0, "above 0", shares.max() > 0)])
     if n_frames < len(shares):
-        raise InputError(
-            f"each segment has at least one frame, {len(shares)} segments cannot fill {n_frames} frames: "
-            "give a shorter transcript or more frames"
-        )
+        expected = f"at least {len(shares)} (one per segment)"
+        raise InputError(Problem(rule="mismatch", place="n_frames", value=n_frames, expected=expected))

@@ -1,22 +1,21 @@
-"""Priors on lengths with a width of their own: a Poisson's is the square root of its mean, actions vary far more."""
+"""Priors on lengths with adjustable width; that of a Poisson distribution, the root of its mean, is often too small."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from mucon.decoding.length_priors import LengthTerms, checked_means, log_factorials
-from mucon.errors import InputError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from mucon.arrays import Floats, Ints
+from mucon.checks import check_ranges
+from mucon.decoding.length_priors import LengthTerms, checked_means, log_factorials, means_of_segments
+from mucon.errors import InputError, Problem
 
 LEAST_DEVIATION = 1.0
-"""Frames. A density narrower than that, read at whole lengths, is no distribution; narrower ones get this width."""
+"""Frames; smaller deviations are raised to it. A narrower density, read at whole lengths, does not sum to 1."""
 LEAST_SPREAD = 1e-3
-"""Spreads of `NegativeBinomial` below it count as this much; it is a Poisson distribution then."""
+"""Smaller spreads of `NegativeBinomial` are raised to it; the distribution is then a Poisson distribution."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +24,7 @@ class _Spread:
 
     Attributes:
         means: `[M]` frames, finite and not negative.
-        spread: standard deviation / mean, above 0 and finite; one number, or `[M]`.
+        spread: standard deviation / mean, above 0 and finite; a number or `[M]`.
     """
 
     means: ArrayLike
@@ -35,48 +34,41 @@ class _Spread:
         M = len(checked_means(self.means, "segment"))
         spreads = np.asarray(self.spread, dtype=np.float64)
         if spreads.ndim and spreads.shape != (M,):
-            raise InputError(
-                f"a spread is one number or one per segment, {spreads.size} spreads for {M} segments: give M spreads"
-            )
-        wrong = [spread for spread in spreads.reshape(-1).tolist() if not 0 < spread < np.inf]
-        if wrong:
-            raise InputError(f"a spread is finite and above 0, it is {wrong[0]}: correct the spread")
+            expected = f"1 or {M} (one per segment)"
+            raise InputError(Problem(rule="shape", place="number of spreads", value=spreads.size, expected=expected))
+        values = spreads.reshape(-1).tolist()
+        check_ranges("", [("spread", value, "above 0 and finite", 0 < value < np.inf) for value in values])
 
     @property
     def longest(self) -> int | None:
-        """None: every length has a probability."""
+        """None."""
         return None
 
     def _parameters(self, transcript: Ints) -> tuple[Floats, Floats]:
-        """`[M]` means and `[M]` spreads."""
-        means = checked_means(self.means, "segment")
-        if len(means) != len(transcript):
-            raise InputError(
-                f"a prior per segment has a mean for each, {len(means)} means for {len(transcript)} segments: "
-                "give M means"
-            )
+        """Means `[M]` and spreads `[M]`."""
+        means = means_of_segments(self.means, len(transcript))
         return means, np.broadcast_to(np.asarray(self.spread, dtype=np.float64), means.shape)
 
 
 class Gaussian(_Spread):
-    """A normal distribution per segment: its density at whole lengths, standard deviation `spread · mean`.
+    """A normal distribution per segment: its density at whole lengths, with standard deviation `spread · mean`.
 
-    Deviations under `LEAST_DEVIATION` count as that, so that the values at all whole numbers sum to 1. It is not cut
-    at 0: what lies below is lost alike for every length.
+    Deviations are raised to `LEAST_DEVIATION`, so that the values at all whole numbers sum to 1. The distribution is
+    not truncated at 0; the probability below 0 is a constant factor for all lengths.
     """
 
     __slots__ = ()
 
     @property
     def is_log_concave(self) -> bool:
-        """True: a parabola."""
+        """True; the log density is a parabola."""
         return True
 
     def terms(self, transcript: Ints, max_length: int) -> LengthTerms:
         """Log priors, see `LengthPrior.terms`.
 
         Raises:
-            InputError: the transcript has not one segment for each mean.
+            InputError: different numbers of means and segments.
         """
         means, spreads = self._parameters(transcript)
         deviations = np.maximum(means * spreads, LEAST_DEVIATION)[:, None]
@@ -88,21 +80,21 @@ class LogNormal(_Spread):
     """A log-normal distribution per segment: its density at whole lengths, with this mean and relative deviation.
 
     The log length is normal with variance `log(1 + spread²)` and mean `log(mean) - variance / 2`. Long segments are
-    likelier than under the others. Deviations under `LEAST_DEVIATION` frames count as that.
+    more likely than under the other priors. Deviations are raised to `LEAST_DEVIATION` frames.
     """
 
     __slots__ = ()
 
     @property
     def is_log_concave(self) -> bool:
-        """False: beyond some length it falls ever more slowly. Decoding is O(M T²)."""
+        """False; the log density is convex beyond some length. Decoding is O(M T²)."""
         return False
 
     def terms(self, transcript: Ints, max_length: int) -> LengthTerms:
         """Log priors, see `LengthPrior.terms`.
 
         Raises:
-            InputError: the transcript has not one segment for each mean.
+            InputError: different numbers of means and segments.
         """
         means, spreads = self._parameters(transcript)
         spreads = np.maximum(spreads, LEAST_DEVIATION / means)
@@ -114,24 +106,24 @@ class LogNormal(_Spread):
 
 
 class NegativeBinomial(_Spread):
-    """A Poisson distribution per segment whose own mean varies by `spread`, relatively (a Gamma distribution).
+    """A Poisson distribution per segment whose mean follows a Gamma distribution with relative deviation `spread`.
 
-    The variance is `mean + (spread · mean)²`; normalised over 0, 1, 2, .... Small spreads are the Poisson prior, 1 is
-    the geometric distribution.
+    The variance is `mean + (spread · mean)²`; normalised over 0, 1, 2, .... It approaches the Poisson prior for small
+    spreads and is the geometric distribution for spread 1.
     """
 
     __slots__ = ()
 
     @property
     def is_log_concave(self) -> bool:
-        """Whether every spread is at most 1; beyond, the log probability falls ever more slowly."""
+        """Whether every spread is at most 1; the log probability is convex for larger ones."""
         return bool((np.asarray(self.spread, dtype=np.float64) <= 1.0).all())
 
     def terms(self, transcript: Ints, max_length: int) -> LengthTerms:
         """Log priors, see `LengthPrior.terms`.
 
         Raises:
-            InputError: the transcript has not one segment for each mean.
+            InputError: different numbers of means and segments.
         """
         from scipy.special import gammaln
 
@@ -145,5 +137,5 @@ class NegativeBinomial(_Spread):
 
 
 def _terms(constants: Floats, slopes: Floats, shapes: Floats) -> LengthTerms:
-    """A shape for each segment."""
+    """Terms with one shape per segment."""
     return LengthTerms(constants, slopes, shapes, np.arange(len(constants)))

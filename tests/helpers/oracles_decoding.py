@@ -5,22 +5,52 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from mucon.decoding.length_priors import LengthTerms
 
 FLOOR = math.log(1e-30)
 
 
+@dataclass(frozen=True, eq=False)
+class Tabled:
+    """Any log prior, written out per segment. Lengths after the last column are impossible.
+
+    Attributes:
+        table: `[M, L+1]`, log prior of lengths 0..L (column 0 is not used), -inf for impossible lengths.
+    """
+
+    table: ArrayLike
+
+    @property
+    def is_log_concave(self) -> bool:
+        table = np.asarray(self.table, dtype=np.float64)[:, 1:]
+        return bool(np.isfinite(table).all() and (np.diff(table, n=2, axis=1) <= 0).all())
+
+    @property
+    def longest(self) -> int:
+        return int(np.asarray(self.table).shape[1]) - 1
+
+    def terms(self, transcript: NDArray[np.int64], max_length: int) -> LengthTerms:
+        table = np.asarray(self.table, dtype=np.float64)[:, : max_length + 1].copy()
+        assert len(table) == len(transcript)
+        table[:, 0] = 0.0
+        M = len(transcript)
+        return LengthTerms(np.zeros(M), np.zeros(M), table, np.arange(M))
+
+
 def poisson_table(means: Sequence[float], longest: int) -> NDArray[np.float64]:
-    """[M L+1], log of mean^l e^-mean / l!."""
+    """`[M, L+1]`, log of mean^l e^-mean / l!."""
     log_factorials = np.array([math.lgamma(length + 1) for length in range(longest + 1)])
     lengths = np.arange(longest + 1)
     return np.array([lengths * math.log(mean) - mean - log_factorials for mean in means])
 
 
 def true_score(frame_log_probs, transcript, lengths, log_prior) -> float:
-    """The score of given lengths, segment by segment. log_prior: [M L+1]."""
+    """The score of given lengths, segment by segment. log_prior: `[M, L+1]`."""
     score, start = 0.0, 0
     for m, length in enumerate(int(length) for length in lengths):
         evidence = np.asarray(frame_log_probs[start : start + length, transcript[m]], dtype=np.float64)

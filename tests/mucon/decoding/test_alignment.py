@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from mucon.decoding.alignment import FLOOR, best_lengths
-from mucon.decoding.length_priors import Flat, Poisson, Tabled
-from mucon.errors import InputError
-from tests.helpers.oracles_decoding import best_score_by_recursion, best_score_of_all, poisson_table, true_score
+from mucon.decoding.length_priors import Flat, Poisson
+from tests.helpers.oracles_decoding import Tabled, best_score_by_recursion, best_score_of_all, poisson_table, true_score
+from tests.helpers.refusals import refused
 
 
 def random_log_probs(rng: np.random.Generator, T: int, N: int) -> np.ndarray:
@@ -244,30 +244,32 @@ LOG_PROBS = np.log(np.full((5, 3), 1 / 3))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "rule", "place", "value", "expected"),
     [
-        ((LOG_PROBS, [], Flat(), None), ["at least one action", "5 frames", "give one"]),
-        ((LOG_PROBS, [0, 3], Flat(), None), ["0..2", "segment 1 has 3", "correct the transcript"]),
-        ((LOG_PROBS, [-1, 0], Flat(), None), ["0..2", "segment 0 has -1", "correct the transcript"]),
-        ((LOG_PROBS, [0] * 6, Flat(), None), ["at least one frame", "6 segments", "5 frames", "shorter transcript"]),
-        ((LOG_PROBS[:0], [0], Flat(), None), ["at least one frame", "1 segments", "0 frames", "shorter transcript"]),
-        ((LOG_PROBS, [0, 1], Flat(), 2), ["at most 2 frames", "2 of them", "5 frames", "allow at least 3"]),
-        ((LOG_PROBS, [0, 1], Flat(), 0), ["max_length", "is 0", "raise it"]),
-        ((LOG_PROBS[0], [0], Flat(), None), ["[T N]", "[3]", "reshape"]),
-        ((LOG_PROBS, [0, 1], Poisson([1.0]), None), ["1 means", "2 segments", "give M means"]),
-        ((LOG_PROBS, [0, 1], Tabled(np.zeros((2, 3))), None), ["at most 2 frames", "5 frames", "at least 3"]),
-        (
-            (LOG_PROBS, [0, 1], Tabled([[0, -np.inf, 0, -np.inf, 0]] * 2), None),
-            ["under the prior", "2 segments", "5 frames"],
-        ),
+        ((LOG_PROBS, [], Flat(), None), "missing", "transcript", None, "one"),
+        ((LOG_PROBS, [0, 3], Flat(), None), "range", "transcript[1]", 3, "0 to 2"),
+        ((LOG_PROBS, [-1, 0], Flat(), None), "range", "transcript[0]", -1, "0 to 2"),
+        ((LOG_PROBS, [0] * 6, Flat(), None), "mismatch", "transcript", 6, "5"),
+        ((LOG_PROBS[:0], [0], Flat(), None), "mismatch", "transcript", 1, "0"),
+        ((LOG_PROBS, [0, 1], Flat(), 2), "mismatch", "max_length", 2, "at least 3"),
+        ((LOG_PROBS, [0, 1], Flat(), 0), "range", "max_length", 0, "at least 1"),
+        ((LOG_PROBS[0], [0], Flat(), None), "shape", "frame_log_probs", [3], "[T, N]"),
+        ((LOG_PROBS, [0, 1], Poisson([1.0]), None), "shape", "number of means", 1, "2"),
+        ((LOG_PROBS, [0, 1], Tabled(np.zeros((2, 3))), None), "mismatch", "max_length", 2, "at least 3"),
+        ((LOG_PROBS, [0, 1], Tabled([[0, -np.inf, 0, -np.inf, 0]] * 2), None), "mismatch", "length prior", 2, ""),
     ],
 )
-def test_a_problem_without_solution_is_refused_by_name(arguments, words):
+def test_a_problem_without_solution_is_refused_by_name(arguments, rule, place, value, expected):
     log_probs, transcript, prior, cap = arguments
-    with pytest.raises(InputError) as caught:
+    with refused(rule, place, value, n=1) as refusal:
         best_lengths(log_probs, transcript, prior, max_length=cap)
-    (problem,) = caught.value.problems
-    assert [word for word in words if word not in problem] == []
+    assert expected in refusal.problems[0].expected
+
+
+def test_all_actions_outside_the_vocabulary_are_refused_at_once():
+    with refused("range", n=2) as refusal:
+        best_lengths(LOG_PROBS, [3, 0, -2], Flat())
+    assert (refusal.places, refusal.values) == (["transcript[0]", "transcript[2]"], [3, -2])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -275,11 +277,9 @@ def test_a_problem_without_solution_is_refused_by_name(arguments, words):
 def test_nan_and_plus_infinity_are_refused_with_their_place(value, dtype):
     log_probs = LOG_PROBS.astype(dtype)
     log_probs[3, 1] = value
-    with pytest.raises(InputError) as caught:
+    with refused("range", "frame_log_probs[3, 1]", n=1) as refusal:
         best_lengths(log_probs, [0, 1], Flat())
-    (problem,) = caught.value.problems
-    for word in ("numbers or -inf", "frame 3", str(value), "action 1", "look for NaN"):
-        assert word in problem
+    assert repr(refusal.values[0]) == repr(float(value))
     assert best_lengths(log_probs, [0, 2], Flat())[0].sum() == 5, "an action that is not in the transcript is not read"
 
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
-from mucon.decoding.length_priors import LEAST_MEAN, Flat, Poisson, PoissonPerClass, Tabled, log_factorials
-from mucon.errors import InputError
+from mucon.decoding.length_priors import LEAST_MEAN, Flat, Poisson, PoissonPerClass, log_factorials
+from tests.helpers.oracles_decoding import Tabled
+from tests.helpers.refusals import refused
 
 TRANSCRIPT = np.array([2, 0, 2])
 
@@ -30,7 +31,7 @@ def test_the_log_probabilities_of_lengths_are_entries_of_the_table():
         np.testing.assert_allclose(terms.log_probs([3, 1, 20]), terms.table()[[0, 1, 2], [3, 1, 20]], rtol=1e-15)
 
 
-def test_a_mean_that_underflowed_to_zero_counts_as_the_least_mean():
+def test_a_mean_that_underflowed_to_zero_is_raised_to_the_least_mean():
     zero, least = Poisson([0.0]).terms(np.array([0]), 9), Poisson([LEAST_MEAN]).terms(np.array([0]), 9)
     np.testing.assert_array_equal(zero.table(), least.table())
 
@@ -43,7 +44,7 @@ def test_every_prior_that_declares_it_is_concave_is_concave():
         assert bend.max() <= 1e-10
 
 
-def test_a_table_tells_from_its_values_whether_it_is_concave():
+def test_a_table_is_concave_if_its_values_are():
     assert Tabled([[0, 1, 2, 2, 1]]).is_log_concave
     assert not Tabled([[0, 1, 2, 1, 2]]).is_log_concave
     assert not Tabled([[0, 1, 2, -np.inf, -np.inf]]).is_log_concave
@@ -59,26 +60,18 @@ def test_log_factorials_grow_by_the_logarithm_of_each_number():
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -1.0])
-@pytest.mark.parametrize("prior", [Poisson, PoissonPerClass])
-def test_means_that_are_no_lengths_are_refused_all_at_once(prior, value):
-    with pytest.raises(InputError) as caught:
+@pytest.mark.parametrize(("prior", "of"), [(Poisson, "segment"), (PoissonPerClass, "action")])
+def test_means_that_are_not_lengths_are_refused_all_at_once(prior, of, value):
+    with refused("range", n=2) as refusal:
         prior([value, 2.0, value])
-    assert len(caught.value.problems) == 2
-    assert "finite and at least 0" in caught.value.problems[1]
-    assert f" 2 is {value}: correct the mean" in caught.value.problems[1]
+    assert refusal.places == [f"mean of {of} 0", f"mean of {of} 2"]
+    assert repr(refusal.values) == repr([value, value])
 
 
 def test_priors_made_for_another_transcript_are_refused():
-    with pytest.raises(InputError, match=r"2 means for 3 segments: give M means"):
+    with refused("shape", "means", 2, n=1) as refusal:
         Poisson([1.0, 2.0]).terms(TRANSCRIPT, 9)
-    with pytest.raises(InputError, match=r"action 2 is not among 2 means: give N means"):
+    assert "3" in refusal.problems[0].expected
+    with refused("shape", "means", 2, n=1) as refusal:
         PoissonPerClass([1.0, 2.0]).terms(TRANSCRIPT, 9)
-    with pytest.raises(InputError, match=r"2 rows for 3 segments: give M rows"):
-        Tabled(np.zeros((2, 10))).terms(TRANSCRIPT, 9)
-
-
-def test_tables_of_a_wrong_shape_or_with_nan_are_refused():
-    with pytest.raises(InputError, match=r"\[M L\+1\].*this is \[3\]: reshape it"):
-        Tabled([0.0, 1.0, 2.0])
-    with pytest.raises(InputError, match=r"segment 1 has nan at length 2: correct the table"):
-        Tabled([[0, 0, 0], [0, 0, np.nan]])
+    assert "more than 2" in refusal.problems[0].expected
