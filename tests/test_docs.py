@@ -1,0 +1,125 @@
+"""Every command and every example of README and docs, run as written on small recordings."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mucon import cli
+from sweeps.service import cli as sweeps_cli
+from sweeps.service.commands.options import experiments
+from tests.helpers.annotation_folders import write_annotations
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("data", "training", "sweeps", "results"))]
+OTHERS = sorted({*(ROOT / "docs").glob("*.md"), ROOT / "CONTRIBUTING.md"} - {*PAGES})
+ACTIONS = ("SEATED", "STANDING_UP", "WALKING", "UNLABELLED")
+
+
+def code_blocks(text: str, language: str = "") -> list[str]:
+    """The fenced blocks of a language, those without one by default."""
+    pieces = re.split(r"^```(.*)$", text, flags=re.MULTILINE)
+    return [
+        body.lstrip("\n") for fence, body in zip(pieces[1::4], pieces[2::4], strict=True) if fence.strip() == language
+    ]
+
+
+def commands(page: Path) -> list[str]:
+    lines = "\n".join(code_blocks(page.read_text(encoding="utf-8"))).splitlines()
+    return [line.split("   #")[0].strip() for line in lines if line.strip()]
+
+
+def write_data(folder: Path) -> None:
+    """A dataset in the layout of MS-TCN: five short recordings."""
+    for name in ("features", "groundTruth", "splits"):
+        (folder / name).mkdir(parents=True)
+    random = np.random.default_rng(3)
+    means = random.standard_normal((len(ACTIONS), 6))
+    ids = [f"s01_0{i}" for i in range(1, 6)]
+    for id in ids:
+        labels = np.repeat(np.arange(len(ACTIONS)), random.integers(8, 16, len(ACTIONS)))
+        features = means[labels] + 0.1 * random.standard_normal((len(labels), 6))
+        np.save(folder / "features" / f"{id}.npy", features.astype(np.float32))
+        (folder / "groundTruth" / f"{id}.txt").write_text("".join(f"{ACTIONS[label]}\n" for label in labels))
+    (folder / "mapping.txt").write_text("".join(f"{i} {name}\n" for i, name in enumerate(ACTIONS)))
+    (folder / "splits" / "train.split1.bundle").write_text("".join(f"{id}.txt\n" for id in ids[:3]))
+    (folder / "splits" / "test.split1.bundle").write_text("".join(f"{id}.txt\n" for id in ids[3:]))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory with everything that the pages name and do not make themselves."""
+    folder = tmp_path_factory.mktemp("docs")
+    for name in ("tug", "hapt"):
+        write_data(folder / "DATA" / name)
+    write_annotations(folder / "BREAKFAST_ANNOTATIONS")
+    (yaml,) = code_blocks((ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8"), "yaml")
+    (folder / "smoothing.yaml").write_text(yaml)
+    before = Path.cwd()
+    os.chdir(folder)
+    yield folder
+    os.chdir(before)
+
+
+def run(line: str) -> int:
+    """Runs a command in this process; a sweep as a dry run."""
+    program, *words = shlex.split(line)
+    if program == "mucon":
+        return cli.main(words)
+    if program == "mucon-sweeps":
+        return sweeps_cli.main(None, [*words, "--dry-run"])
+    assert program == "python", line
+    experiment = importlib.import_module(words[0].removesuffix(".py").replace("/", ".")).EXPERIMENT
+    return sweeps_cli.main(experiment, [*words[1:], "--dry-run"])
+
+
+def test_every_command_runs_and_the_library_examples_work(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [line for page in PAGES for line in commands(page) if line.split()[0] != "make"]
+    assert len(lines) > 20
+    for line in dict.fromkeys(lines):  # a command that several pages show is run once
+        assert run(line) == 0, (line, capsys.readouterr().err)
+        printed = capsys.readouterr().out
+        if "--dry-run" in line or line.split()[0] != "mucon":
+            assert "missing" in printed, line
+        elif " predict " in line:
+            assert "SEATED" in printed
+    assert (place / "bars.png").stat().st_size > 10_000
+    for page in PAGES:
+        for example in code_blocks(page.read_text(encoding="utf-8"), "python"):
+            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+            done = subprocess.run(
+                [sys.executable, "-c", example], capture_output=True, text=True, check=False, env=environment
+            )
+            assert done.returncode == 0, (page, done.stderr)
+            assert done.stdout.strip()
+
+
+def test_pages_without_examples_have_no_command_that_no_test_runs() -> None:
+    for page in OTHERS:
+        programs = {line.split()[0] for line in commands(page)}
+        assert programs <= {"make"}, page
+
+
+def test_named_sweeps_targets_pages_and_files_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for page in [*PAGES, *OTHERS]:
+        text = page.read_text(encoding="utf-8")
+        for script in re.findall(r"python (sweeps/\w+\.py)", text):
+            assert Path(script).stem in experiments(), page
+        for target in re.findall(r"`make (\w+)`|^make (\w+)", text, flags=re.MULTILINE):
+            assert f"\n{target[0] or target[1]}:" in makefile, page
+        for link in re.findall(r"\]\((?!http)([^)#]+)", text):
+            assert (page.parent / link).exists(), (page, link)
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 200
