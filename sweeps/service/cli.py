@@ -260,7 +260,7 @@ def _check_writable(results: Path) -> None:
 
 def _demo_store(console: Console) -> Path:
     if not (DEMO_STORE / "manifest.json").exists():
-        from mucon.commands.store import demo_store
+        from mucon.stores.made_up import demo_store
 
         _print(console, f"making the demo's recordings in {DEMO_STORE}")
         DEMO_STORE.parent.mkdir(parents=True, exist_ok=True)
