@@ -91,7 +91,7 @@ class Version(argparse.Action):
     """Prints the version of the package and of the numerics, and exits."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        """Reads the version from the installed package, which is imported here because it is slow."""
+        """Imports `importlib.metadata` here because it takes longer than the rest of the start."""
         from importlib.metadata import PackageNotFoundError, version
 
         try:

@@ -38,7 +38,7 @@ def add_data(parser: Parser) -> None:
 def add_device(parser: Parser) -> None:
     """Adds --device."""
     parser.add_argument(
-        "--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: auto, a GPU if present)"
+        "--device", default="auto", metavar="NAME", help="cpu, cuda, cuda:N or auto, a GPU if present (default: auto)"
     )
 
 
