@@ -138,8 +138,8 @@ def boundary_table(evaluation: Evaluation) -> Table:
 def action_table(evaluation: Evaluation, prediction: str) -> Table:
     """Recall, precision and confusion of each true or predicted action, in percent of its true frames.
 
-    Up to `MATRIX_UP_TO` actions, the confusion matrix has a column per action, in the order of the rows; beyond, only
-    the three most frequent confusions are listed.
+    Up to `MATRIX_UP_TO` actions, the confusion matrix has a column per predicted action, headed by its number; beyond,
+    only the three most frequent confusions are listed. The table fits into 80 columns.
     """
     confusion = evaluation.confusion[prediction]
     recall, precision = (list(values[prediction].values()) for values in (evaluation.recall, evaluation.precision))
@@ -147,13 +147,13 @@ def action_table(evaluation: Evaluation, prediction: str) -> Table:
     occurring = [i for i in range(len(frames)) if frames[i] or any(row[i] for row in confusion)]
     names = [escape(name) for name in evaluation.true_frames]
     whole = len(occurring) <= MATRIX_UP_TO
-    table = _table(f"{prediction}: actions, percent")
+    table = _table(f"{prediction}: actions, percent{'; columns: predicted as' * whole}", padding=0 if whole else 1)
     table.add_column("action", no_wrap=True, overflow="ellipsis", max_width=20)
     for heading in ("frames", "recall", "precision"):
         table.add_column(heading, justify="right", no_wrap=True)
     if whole:
         for column in occurring:
-            table.add_column(f"as {column}", justify="right", no_wrap=True)
+            table.add_column(f"{column}", justify="right", no_wrap=True, min_width=3)
     else:
         table.add_column("confused with")
     for i in occurring:
@@ -173,8 +173,9 @@ def action_table(evaluation: Evaluation, prediction: str) -> Table:
     return table
 
 
-def _table(title: str) -> Table:
-    return Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+def _table(title: str, padding: int = 1) -> Table:
+    """A table with a line below its headings; `padding` is the space to the right of a column, besides one."""
+    return Table(title=title, box=box.SIMPLE_HEAD, padding=(0, padding, 0, 0))
 
 
 def _percent(value: float | None) -> str:

@@ -108,6 +108,23 @@ def test_with_many_actions_the_table_names_the_most_frequent_confusions(capsys: 
     assert rows[3].split() == ["action", "02", "100", "-", "-", "action", "04", "20,", "action", "03", "10"]
 
 
+def test_the_largest_confusion_matrix_fits_into_80_columns(capsys: pytest.CaptureFixture[str]):
+    names = [f"take the {n}th cup out" for n in range(8)]
+    shares = {"full": dict.fromkeys(names, 1.0)}
+    evaluation = Evaluation(
+        task="segmentation", scores={"full": {}}, undefined={"full": {}}, recall=shares, precision=shares,
+        confusion={"full": [[1000 * (n == m) for m in range(8)] for n in range(8)]},
+        true_frames=dict.fromkeys(names, 1000), per_video=[], segmentations={}, seconds={},
+    )  # fmt: skip
+    Console(width=80).print(action_table(evaluation, "full"))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    (heading,) = [line for line in lines if "recall" in line]
+    assert heading.split() == ["action", "frames", "recall", "precision", *"01234567"]
+    (row,) = [line for line in lines if "0th" in line]
+    assert row.split()[-11:] == ["1000", "100.0", "100.0", "100", *"0000000"]
+
+
 @pytest.mark.parametrize(
     ("rule", "setting", "place", "value"),
     [
