@@ -1,9 +1,8 @@
-"""What the command line shows: a progress bar on a terminal, plain lines elsewhere, and tables of scores."""
+"""Output for people: a progress bar or lines during training, and tables of scores."""
 
 from __future__ import annotations
 
 import sys
-from types import TracebackType
 from typing import Self
 
 from rich import box
@@ -34,13 +33,13 @@ SHOWN_IN_ALIGNMENT = {
     "iod_by_index": "IoD idx",
     "iou_by_index": "IoU idx",
 }
-"""The same for alignment, where the transcripts are right anyway; `idx` pairs segment m with segment m."""
+"""The same for alignment, without the metrics that are constant there; `idx` pairs segment m with segment m."""
 MATRIX_UP_TO = 8
-"""Actions up to which the confusion matrix is shown whole."""
+"""Largest number of actions for which the whole confusion matrix is printed."""
 
 
 class EpochPrinter:
-    """Shows each epoch as it ends; use as a context manager."""
+    """Context manager that reports epochs: a progress bar on a terminal, lines on standard error elsewhere."""
 
     def __init__(self, epochs: int) -> None:
         self.epochs = epochs
@@ -62,14 +61,12 @@ class EpochPrinter:
             self.progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.progress is not None:
             self.progress.stop()
 
     def epoch(self, report: EpochReport) -> None:
-        """Shows one epoch."""
+        """Reports a finished epoch."""
         losses = "  ".join(f"{name} {value:.3f}" for name, value in report.losses.items())
         if self.progress is not None:
             self.progress.update(self.task, completed=report.epoch, description=f"loss {report.losses['total']:.3f}")
@@ -81,99 +78,104 @@ class EpochPrinter:
             )
 
 
-def print_scores(found: Evaluation) -> None:
-    """Prints a table: one row per prediction, metrics in percent, and what was not counted."""
-    shown = SHOWN_IN_ALIGNMENT if found.task == "alignment" else SHOWN
-    title = f"{len(found.per_video)} recordings, {'alignment, ' * (found.task == 'alignment')}percent"
-    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+def print_scores(evaluation: Evaluation) -> None:
+    """Prints a table with one row per prediction, metrics in percent, and what its means exclude."""
+    metrics = SHOWN_IN_ALIGNMENT if evaluation.task == "alignment" else SHOWN
+    alignment = "alignment, " if evaluation.task == "alignment" else ""
+    table = _table(f"{len(evaluation.per_video)} recordings, {alignment}percent")
     table.add_column("", no_wrap=True)
-    for heading in shown.values():
+    for heading in metrics.values():
         table.add_column(heading, justify="right")
-    for prediction, values in found.scores.items():
-        table.add_row(prediction, *(f"{100 * values[name]:.1f}" if name in values else "-" for name in shown))
+    for prediction, values in evaluation.scores.items():
+        table.add_row(prediction, *(_percent(values.get(name)) for name in metrics))
     Console().print(table)
-    for prediction, counts in found.undefined.items():
-        missing = ", ".join(
-            f"{shown.get(name, name)} {count}"
+    for prediction, counts in evaluation.undefined.items():
+        undefined = ", ".join(
+            f"{metrics.get(name, name)} {count}"
             for name, count in counts.items()
             if count and not name.startswith("boundary_error")
         )
-        if missing:
-            print(f"not defined, and not counted, for {prediction} (recordings): {missing}")
-    if found.n_cut:
-        print(f"{found.n_cut} transcripts were cut at the longest allowed length")
-    if found.n_empty:
-        print(f"{found.n_empty} recordings got an empty transcript: their frames count as wrong")
+        if undefined:
+            print(f"{prediction}: undefined, and excluded from the mean, in recordings: {undefined}")
+    if evaluation.n_cut:
+        print(f"transcripts truncated at the maximum length: {evaluation.n_cut}")
+    if evaluation.n_empty:
+        print(f"recordings with an empty transcript, whose frames count as wrong: {evaluation.n_empty}")
 
 
-def print_details(found: Evaluation) -> None:
-    """Prints how far boundaries are off, and for each prediction a table of the actions."""
+def print_details(evaluation: Evaluation) -> None:
+    """Prints boundary errors, and a table of the actions per prediction."""
     console = Console()
-    console.print(boundary_table(found))
-    for prediction in found.confusion:
-        console.print(action_table(found, prediction))
+    console.print(boundary_table(evaluation))
+    for prediction in evaluation.confusion:
+        console.print(action_table(evaluation, prediction))
 
 
-def boundary_table(found: Evaluation) -> Table:
-    """Boundary errors: mean and median in frames and, where they are known, in seconds, per prediction."""
-    names = list(next(iter(found.undefined.values()), {}))
+def boundary_table(evaluation: Evaluation) -> Table:
+    """Mean and median boundary errors per prediction, in frames and, if the frame rate is known, in seconds."""
+    names = list(next(iter(evaluation.undefined.values()), {}))
     units = [unit for unit in ("frames", "seconds") if f"boundary_error_{unit}" in names]
     kinds = [kind for kind in ("boundary_error", "boundary_error_by_index") if f"{kind}_frames" in names]
-    table = Table(title=f"boundary errors, {' and '.join(units)}", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = _table(f"boundary errors, {' and '.join(units)}")
     table.add_column("", no_wrap=True)
     table.add_column("boundary", no_wrap=True)
     for unit in units:
-        for kind_of_mean in ("mean", "median"):
-            table.add_column(f"{kind_of_mean} {'s' if unit == 'seconds' else unit}", justify="right", no_wrap=True)
-    table.add_column("not defined in", justify="right")
-    for prediction, values in found.scores.items():
+        for statistic in ("mean", "median"):
+            table.add_column(f"{statistic} {'s' if unit == 'seconds' else unit}", justify="right", no_wrap=True)
+    table.add_column("undefined in", justify="right")
+    for prediction, values in evaluation.scores.items():
         for kind in kinds:
-            cells = [values.get(f"{kind}{middle}_{unit}") for unit in units for middle in ("", "_median")]
+            cells = [values.get(f"{kind}{statistic}_{unit}") for unit in units for statistic in ("", "_median")]
             table.add_row(
                 prediction,
                 "nearest" if kind == "boundary_error" else "by index",
                 *("-" if cell is None else f"{cell:.2f}" for cell in cells),
-                str(found.undefined[prediction][f"{kind}_frames"]),
+                str(evaluation.undefined[prediction][f"{kind}_frames"]),
             )
     return table
 
 
-def action_table(found: Evaluation, prediction: str) -> Table:
-    """Recall, precision and confusion of each action that is true or predicted, in percent of its true frames.
+def action_table(evaluation: Evaluation, prediction: str) -> Table:
+    """Recall, precision and confusion of each true or predicted action, in percent of its true frames.
 
-    With few actions the whole row of the confusion matrix stands there (a column for each action in the order of the
-    rows), otherwise the three actions that it is taken for most often.
+    Up to `MATRIX_UP_TO` actions, the confusion matrix has a column per predicted action, headed by its number; beyond,
+    only the three most frequent confusions are listed. The table fits into 80 columns.
     """
-    confusion = found.confusion[prediction]
-    recall, precision = (list(values[prediction].values()) for values in (found.recall, found.precision))
-    frames = list(found.true_frames.values())
-    kept = [i for i in range(len(frames)) if frames[i] or any(row[i] for row in confusion)]
-    names = [escape(name) for name in found.true_frames]
-    whole = len(kept) <= MATRIX_UP_TO
-    table = Table(title=f"{prediction}: actions, percent", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    confusion = evaluation.confusion[prediction]
+    recall, precision = (list(values[prediction].values()) for values in (evaluation.recall, evaluation.precision))
+    frames = list(evaluation.true_frames.values())
+    occurring = [i for i in range(len(frames)) if frames[i] or any(row[i] for row in confusion)]
+    names = [escape(name) for name in evaluation.true_frames]
+    whole = len(occurring) <= MATRIX_UP_TO
+    table = _table(f"{prediction}: actions, percent{'; columns: predicted as' * whole}", padding=0 if whole else 1)
     table.add_column("action", no_wrap=True, overflow="ellipsis", max_width=20)
     for heading in ("frames", "recall", "precision"):
         table.add_column(heading, justify="right", no_wrap=True)
     if whole:
-        for column in kept:
-            table.add_column(f"as {column}", justify="right", no_wrap=True)
+        for column in occurring:
+            table.add_column(f"{column}", justify="right", no_wrap=True, min_width=3)
     else:
-        table.add_column("taken for")
-    for i in kept:
+        table.add_column("confused with")
+    for i in occurring:
         shares = [100 * count / max(frames[i], 1) for count in confusion[i]]
-        others = sorted((j for j in kept if j != i and confusion[i][j]), key=lambda j: -confusion[i][j])[:3]
+        others = sorted((j for j in occurring if j != i and confusion[i][j]), key=lambda j: -confusion[i][j])[:3]
         table.add_row(
             f"{i} {names[i]}" if whole else names[i],
             str(frames[i]),
             _percent(recall[i]),
             _percent(precision[i]),
             *(
-                [f"{shares[j]:.0f}" for j in kept]
+                [f"{shares[j]:.0f}" for j in occurring]
                 if whole
                 else [", ".join(f"{names[j]} {shares[j]:.0f}" for j in others)]
             ),
         )
     return table
+
+
+def _table(title: str, padding: int = 1) -> Table:
+    """A table with a line below its headings; `padding` is the space to the right of a column, besides one."""
+    return Table(title=title, box=box.SIMPLE_HEAD, padding=(0, padding, 0, 0))
 
 
 def _percent(value: float | None) -> str:

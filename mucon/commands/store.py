@@ -1,192 +1,174 @@
-"""`mucon store`: the store's own commands, and `synthesize`: made-up recordings, or features for real annotations."""
+"""`mucon store`: the commands of `storage`, and `mucon store synthesize`."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mucon.errors import EXIT_OK, InputError
-from storage.cli import add_store_commands as add_commands_of_storage
-from storage.writer import StoreWriter
+from mucon.commands.options import add_settings
+from mucon.configuration import flatten, parse_settings
+from mucon.errors import EXIT_OK, InputError, Problem, Rule
+from mucon.synthetic.feature_model import PRESETS, FeatureModel, preset
+from mucon.synthetic.grammar_config import GrammarConfig, SyntheticConfig
+from storage.cli import add_store_commands
 
 if TYPE_CHECKING:
-    from mucon.synthetic.feature_model import FeatureModel
-    from mucon.synthetic.grammar_config import SyntheticConfig
+    from mucon.commands.parser import Commands, Parser
 
-_OPTIONS = (
-    ("--videos", "n_videos", int, "recordings, training and test together; with --like, of training"),
-    ("--test-every", "test_every", int, "of so many recordings the last is for testing"),
-    ("--actions", "grammar.n_actions", int, "actions, the background among them"),
-    ("--recipes", "grammar.n_recipes", int, "orders of steps that recordings follow"),
-    ("--dim", "features.dim", int, "features of a frame"),
-    ("--separation", "features.separation", float, "how far the actions' features lie apart; the noise is 1"),
-    ("--longest-mean", "lengths.longest_mean", float, "frames of the longest action on average"),
+DESCRIPTION = """\
+Writes a store of made-up recordings, by default those of the demo; equal
+options give equal features. With --like SOURCE: simulated features for the
+transcripts and lengths of real recordings."""
+EXAMPLE = """\
+examples:
+  mucon store synthesize stores/made_up --actions 12 --dim 64
+  mucon store synthesize stores/simulated --like stores/tug --videos 60"""
+
+OPTIONS = (
+    ("--videos", "n_videos", int, "number of recordings"),
+    ("--test-every", "test_every", int, "every Nth recording is for testing"),
+    ("--actions", "grammar.n_actions", int, "number of actions, including the background"),
+    ("--recipes", "grammar.n_recipes", int, "number of step orders that recordings follow"),
+    ("--dim", "features.dim", int, "features per frame"),
+    ("--separation", "features.separation", float, "distance between the actions' features; the noise is 1"),
+    ("--longest-mean", "lengths.longest_mean", float, "mean frames of the longest action"),
 )
-_PRESET = "breakfast_fv"
-_SHARED = ("n_videos", "features.dim")
-_LIKE_OPTIONS = (
-    ("--preset", "preset", "NAME", "feature model: breakfast_fv (default; calibrated on real features) or clear"),
-    ("--set", "settings", "FIELD=VALUE", "one value of the feature model, as offset=0.1; repeat for more"),
-    ("--split", "split", "NAME", "only this split (default: all; with --videos the first)"),
-    ("--longest", "longest", "FRAMES", "only recordings of at most so many frames"),
-    ("--background", "background", "NAME", "an action that is background; repeat for more (default: SIL and the like)"),
-)
+"""Options of made-up recordings: flag, path in `SyntheticConfig`, type and help."""
+SHARED = {"n_videos": "; with --like: of training recordings, all", "features.dim": "; with --like: the preset's"}
+"""Options that --like accepts too, and their defaults there."""
+LIKE_OPTIONS = {
+    "--preset": "preset",
+    "--set": "settings",
+    "--split": "split",
+    "--longest": "longest",
+    "--background": "background",
+}
+"""Options that require --like: flag and name of the parsed argument."""
+PRESET = "breakfast_fv"
 
 
-def demo_store(path: str | os.PathLike[str], seed: int = 1) -> Path:
-    """Writes the demo's made-up recordings as a store.
-
-    Args:
-        path: where the store appears, whole or not at all.
-        seed: equal seeds give the same bytes of features.
-
-    Returns:
-        `path`.
-
-    Raises:
-        InputError: a negative seed.
-        StoreError: something stands at `path`, or it cannot be written.
-    """
-    from mucon.synthetic.grammar_config import SyntheticConfig
-
-    return write_synthetic(SyntheticConfig(seed=seed), path)
-
-
-def write_synthetic(config: SyntheticConfig, path: str | os.PathLike[str]) -> Path:
-    """Writes made-up recordings as a store, one after the other, so that a set may be larger than the memory.
-
-    Args:
-        config: of the recordings; it stands in the store's metadata.
-        path: where the store appears, whole or not at all.
-
-    Returns:
-        `path`.
-
-    Raises:
-        StoreError: something stands at `path`, or it cannot be written.
-    """
-    from mucon.synthetic.grammar import synthesize
-
-    data = synthesize(config)
-    parts: dict[str, list[str]] = {video.id: [] for video in data.videos}
-    for split, ids_of_parts in data.splits.items():
-        for part, ids in ids_of_parts.items():
-            for id in ids:
-                parts[id].append(f"{split}:{part}")
-    with StoreWriter(
-        path,
-        dim=config.features.dim,
-        dtype="float32",
-        vocabulary=data.vocabulary.actions,
-        background=data.vocabulary.background,
-        metadata={"synthetic": dataclasses.asdict(config)},
-    ) as writer:
-        for video in data.videos:
-            writer.add(
-                video.id,
-                video.read(),
-                transcript=video.transcript,
-                lengths=video.lengths,
-                splits=parts[video.id],
-                activity=data.activities[video.id],
-            )
-    return Path(path)
-
-
-def add_store_commands(commands: Any) -> None:
-    """Adds `store` with all its commands to the subparsers of `mucon`."""
-    store = commands.add_parser("store", help="make and look at feature stores", description="Feature stores.")
-    subparsers = store.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    add_commands_of_storage(subparsers)
-    synthesize = subparsers.add_parser(
-        "synthesize", help="make a store of made-up or simulated recordings", description=_synthesize.__doc__
+def add(commands: Commands) -> None:
+    """Adds `store` with its commands."""
+    store = commands.add_parser("store", help="create and inspect feature stores", description="Feature stores.")
+    store_commands = store.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    add_store_commands(store_commands)
+    parser = store_commands.add_parser(
+        "synthesize",
+        help="create a store of made-up or simulated recordings",
+        description=DESCRIPTION,
+        epilog=EXAMPLE,
     )
-    synthesize.add_argument("store", type=Path, metavar="STORE", help="folder that appears")
-    synthesize.add_argument("--seed", type=int, default=1, metavar="N", help="of the recordings (default: 1)")
-    for flag, path, kind, text in _OPTIONS:
-        metavar = "N" if kind is int else "X"
-        synthesize.add_argument(flag, dest=path, type=kind, metavar=metavar, help=f"{text} (default: the demo's)")
-    like = synthesize.add_argument_group("features for real transcripts and lengths")
-    like.add_argument(
-        "--like",
-        type=Path,
-        metavar="SOURCE",
-        help="folder with transcripts.csv, or a store, whose features are not used",
+    parser.add_argument("store", type=Path, metavar="STORE", help="folder of the new store")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="random seed (default: 1)")
+    defaults = flatten(dataclasses.asdict(SyntheticConfig()))
+    for flag, path, kind, text in OPTIONS:
+        default = f"(default: {defaults[path]}{SHARED.get(path, '')})"
+        parser.add_argument(flag, dest=path, type=kind, metavar="N" if kind is int else "X", help=f"{text} {default}")
+    _add_like(parser)
+    parser.set_defaults(run=run)
+
+
+def _add_like(parser: Parser) -> None:
+    group = parser.add_argument_group("simulated features for real transcripts and lengths")
+    group.add_argument("--like", type=Path, metavar="SOURCE", help="a folder with transcripts.csv, or a store")
+    group.add_argument(
+        "--preset", choices=tuple(PRESETS), metavar="NAME",
+        help=f"feature model: {', '.join(PRESETS)} (default: {PRESET}, calibrated on real features)",
+    )  # fmt: skip
+    add_settings(group, "override a value of the feature model, such as offset=0.1 (repeatable)")
+    group.add_argument("--split", metavar="NAME", help="only this split (default: all; with --videos: the first)")
+    group.add_argument("--longest", type=int, metavar="FRAMES", help="only recordings of at most FRAMES frames")
+    group.add_argument(
+        "--background",
+        action="append",
+        metavar="NAME",
+        help="background action (repeatable; default: SIL and the like)",
     )
-    for flag, name, metavar, text in _LIKE_OPTIONS:
-        many = {"action": "append"} if name in ("settings", "background") else {}
-        number = {"type": int} if name == "longest" else {}
-        like.add_argument(flag, dest=name, metavar=metavar, help=text, **many, **number)
-    synthesize.set_defaults(run=_synthesize)
 
 
-def _synthesize(args: argparse.Namespace) -> int:
-    """Makes made-up recordings with known answers, the same for the same options; by default those of the demo.
-
-    With --like SOURCE: simulated features for the transcripts and lengths of real recordings.
-    """
-    others = [(flag, path, "makes up transcripts") for flag, path, _, _ in _OPTIONS if path not in _SHARED]
+def run(args: argparse.Namespace) -> int:
+    """Writes a made-up or a simulated store."""
+    check_options(args)
     if args.like is None:
-        others = [(flag, name, "belongs to --like") for flag, name, _, _ in _LIKE_OPTIONS]
-    wrong = [(flag, what) for flag, name, what in others if getattr(args, name) is not None]
-    if wrong:
-        advice = "leave it out" if args.like is not None else "give --like SOURCE or leave it out"
-        side = "--like takes real ones" if args.like is not None else "there is no --like"
-        raise InputError(f"{flag} {what}, {side}: {advice}" for flag, what in wrong)
-    if args.like is not None:
-        return _simulate(args)
-    config = _config(args)
-    write_synthetic(config, args.store)
-    print(f"made {args.store} with {config.n_videos} recordings; see `mucon store inspect {args.store}`")
+        from mucon.stores.made_up import write_synthetic
+
+        config = config_of(args)
+        write_synthetic(config, args.store)
+        description = f"{config.n_videos} recordings"
+    else:
+        description = f"{_simulate(args)} simulated recordings"
+    print(f"created {args.store} with {description}; see `mucon store inspect {args.store}`")
     return EXIT_OK
 
 
-def _simulate(args: argparse.Namespace) -> int:
-    from mucon.stores.simulated import Selection, write_simulated
-    from mucon.stores.sources import read_source
+def check_options(args: argparse.Namespace) -> None:
+    """Checks that made-up and simulated recordings are not mixed.
 
-    model = _feature_model(args)
-    selection = Selection(videos=args.n_videos, longest=args.longest, split=args.split)
-    source = read_source(args.like, args.background or (), args.seed)
-    for note in source.notes:
-        print(f"note: {note}")
-    preset = args.preset or _PRESET
-    n = write_simulated(args.store, source, model, preset=preset, seed=args.seed, selection=selection)
-    print(f"made {args.store} with {n} simulated recordings; see `mucon store inspect {args.store}`")
-    return EXIT_OK
+    Raises:
+        InputError: one problem per option that does not fit with or without --like.
+    """
+    rule: Rule
+    if args.like is None:
+        values = {flag: getattr(args, name) for flag, name in LIKE_OPTIONS.items()}
+        rule, message = "missing", "requires --like SOURCE"
+    else:
+        values = {flag: getattr(args, path) for flag, path, _, _ in OPTIONS if path not in SHARED}
+        rule, message = "conflict", "cannot be combined with --like, which takes real transcripts"
+    problems = [
+        Problem(rule=rule, place=flag, value=value, message=message)
+        for flag, value in values.items()
+        if value not in (None, [])
+    ]
+    if problems:
+        raise InputError(problems)
 
 
-def _feature_model(args: argparse.Namespace) -> FeatureModel:
-    """The preset with what the command line says."""
-    from mucon.synthetic.feature_model import preset
+def config_of(args: argparse.Namespace) -> SyntheticConfig:
+    """The demo's configuration, overridden by the command line; recipes are shortened to the number of actions.
 
-    model = preset(args.preset or _PRESET)
-    settings = list(args.settings or ())
+    Raises:
+        InputError: values outside their ranges.
+    """
+    parts: dict[str, dict[str, Any]] = {}
+    for _, path, _, _ in OPTIONS:
+        if (value := getattr(args, path)) is not None:
+            part, _, name = path.rpartition(".")
+            parts.setdefault(part, {})[name] = value
+    if (n_actions := getattr(args, "grammar.n_actions")) is not None:
+        for name in ("fewest_steps", "most_steps"):
+            parts["grammar"][name] = max(2, min(getattr(GrammarConfig(), name), n_actions - 1))
+    top = parts.pop("", {})
+    default = SyntheticConfig()
+    replaced = {part: dataclasses.replace(getattr(default, part), **values) for part, values in parts.items()}
+    return SyntheticConfig(**replaced, **top, seed=args.seed)
+
+
+def feature_model(args: argparse.Namespace) -> FeatureModel:
+    """The preset, overridden by --set and --dim.
+
+    Raises:
+        InputError: unknown fields or wrong values.
+    """
+    model = preset(args.preset or PRESET)
+    settings = parse_settings(args.settings)
     if (dim := getattr(args, "features.dim")) is not None:
-        settings.append(f"dim={dim}")
-    for setting in settings:
-        name, sign, value = setting.partition("=")
-        if not sign:
-            raise InputError(f"--set takes FIELD=VALUE, not {setting!r}: write it as offset=0.1")
+        settings["dim"] = str(dim)
+    for name, value in settings.items():
         model = model.override(name, value)
     return model
 
 
-def _config(args: argparse.Namespace) -> SyntheticConfig:
-    """The demo's configuration with what the command line says; a recipe never has more steps than there are."""
-    from mucon.synthetic.grammar_config import GrammarConfig, SyntheticConfig
+def _simulate(args: argparse.Namespace) -> int:
+    """Writes simulated recordings; returns their number."""
+    from mucon.stores.simulated import Selection, write_simulated
+    from mucon.stores.sources import read_source
 
-    rooms: dict[str, dict[str, Any]] = {}
-    for _, path, _, _ in _OPTIONS:
-        if (value := getattr(args, path)) is not None:
-            room, _, name = path.rpartition(".")
-            rooms.setdefault(room, {})[name] = value
-    if (n_actions := getattr(args, "grammar.n_actions")) is not None:
-        for name in ("fewest_steps", "most_steps"):
-            rooms["grammar"][name] = max(2, min(getattr(GrammarConfig(), name), n_actions - 1))
-    default = SyntheticConfig()
-    replaced = {room: dataclasses.replace(getattr(default, room), **new) for room, new in rooms.items() if room}
-    return SyntheticConfig(**replaced, **rooms.get("", {}), seed=args.seed)
+    model = feature_model(args)
+    selection = Selection(videos=args.n_videos, longest=args.longest, split=args.split)
+    source = read_source(args.like, args.background or (), args.seed)
+    for note in source.notes:
+        print(f"note: {note}")
+    name = args.preset or PRESET
+    return write_simulated(args.store, source, model, preset=name, seed=args.seed, selection=selection)

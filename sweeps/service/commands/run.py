@@ -183,7 +183,7 @@ def _check_writable(results: ResultsFolder) -> None:
 
 def _demo_store(console: Console) -> Path:
     if not (DEMO_STORE / "manifest.json").exists():
-        from mucon.commands.store import demo_store
+        from mucon.stores.made_up import demo_store
 
         say(console, f"making the demo recordings in {DEMO_STORE}")
         DEMO_STORE.parent.mkdir(parents=True, exist_ok=True)

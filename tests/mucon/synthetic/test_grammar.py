@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mucon.cli import main
-from mucon.commands.store import demo_store
+from mucon.stores.made_up import demo_store
 from mucon.errors import InputError
 from mucon.synthetic.grammar import (
     SyntheticData,

@@ -1,0 +1,101 @@
+"""`mucon evaluate`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mucon.commands.options import TASKS, add_data, add_decoding, add_device, add_run, decoding_of
+from mucon.errors import EXIT_OK
+
+if TYPE_CHECKING:
+    from mucon.commands.parser import Commands
+    from mucon.evaluation import Evaluation
+
+DESCRIPTION = """\
+Scores the predictions frames (MuCon-Y), segments (MuCon-S) and full
+(MuCon-full) of a run on a part of a split."""
+EXAMPLE = """\
+examples:
+  mucon evaluate runs/tug --store stores/tug --figure bars.png
+  mucon evaluate runs/tug --store stores/tug --task alignment --details"""
+DETAILS = ("task", "recall", "precision", "confusion", "true_frames")
+"""Fields of an `Evaluation` that --details adds to the JSON."""
+
+
+def add(commands: Commands) -> None:
+    """Adds the command."""
+    parser = commands.add_parser("evaluate", help="score a run on a store", description=DESCRIPTION, epilog=EXAMPLE)
+    add_run(parser)
+    add_data(parser)
+    parser.add_argument("--part", default="test", metavar="NAME", help="part of the split (default: test)")
+    parser.add_argument(
+        "--task", choices=TASKS, default="segmentation",
+        help="alignment: the true transcripts are given (default: segmentation)",
+    )  # fmt: skip
+    add_decoding(parser)
+    add_device(parser)
+    parser.add_argument(
+        "--json", action="store_true", help="print one line of JSON: fractions from 0 to 1, boundary errors in frames"
+    )
+    parser.add_argument(
+        "--details", action="store_true", help="add recall, precision and confusion per action, and boundary errors"
+    )
+    parser.add_argument(
+        "--figure", type=Path, metavar="FILE", help="draw true and predicted segments (.png, .svg or .pdf)"
+    )
+    parser.add_argument("--recordings", nargs="+", metavar="ID", help="recordings to draw (default: the first 3)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Scores a run and prints a table or JSON."""
+    from mucon import checkpoint
+    from mucon.evaluation import evaluate
+    from mucon.plots import draw_evaluation
+    from mucon.videos import check_same_data, videos_of, vocabulary_of
+    from storage import open_store
+
+    trained = checkpoint.load(args.run_folder / "checkpoint")
+    store = open_store(args.store)
+    check_same_data(trained.vocabulary, trained.model.size.dim, vocabulary_of(store), store.manifest.dim)
+    videos = videos_of(store, args.split, args.part)
+    decoding = decoding_of(trained.config, args.settings)
+    missing_facts = decoding.needs_training_facts and trained.facts is None
+    evaluation = evaluate(
+        trained,
+        videos,
+        device=args.device,
+        task=args.task,
+        fps=store.manifest.fps,
+        decoding=decoding,
+        training_videos=videos_of(store, args.split, "train") if missing_facts else [],
+        threads=os.cpu_count() or 1,
+    )
+    if args.figure is not None:
+        draw_evaluation(evaluation, videos, args.recordings, trained.vocabulary, args.figure, fps=store.manifest.fps)
+    show(evaluation, weights_sha256=checkpoint.weights_sha256(trained.model), as_json=args.json, details=args.details)
+    return EXIT_OK
+
+
+def show(evaluation: Evaluation, *, weights_sha256: str, as_json: bool, details: bool) -> None:
+    """Prints an evaluation.
+
+    Args:
+        evaluation: scores of a run.
+        weights_sha256: part of the JSON only.
+        as_json: one line of JSON instead of tables.
+        details: adds results per action, and boundary errors to the tables.
+    """
+    if as_json:
+        more = {name: getattr(evaluation, name) for name in DETAILS} if details else {}
+        print(json.dumps({**evaluation.scores, **more, "weights_sha256": weights_sha256}))
+        return
+    from mucon.commands.printing import print_details, print_scores
+
+    print_scores(evaluation)
+    if details:
+        print_details(evaluation)

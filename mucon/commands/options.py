@@ -1,0 +1,76 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mucon.configuration import parse_settings
+from mucon.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    import argparse
+
+    from mucon.commands.parser import Parser
+    from mucon.config import TrainConfig
+    from mucon.decoding.config import DecodingConfig
+
+RECIPES = ("breakfast", "breakfast_full", "demo", "hollywood", "published_program")
+"""Names of `mucon.recipes.RECIPES`, which imports torch."""
+PREDICTIONS = ("frames", "segments", "full")
+"""Equals `mucon.inference.PREDICTIONS`, which imports torch."""
+TASKS = ("segmentation", "alignment")
+"""Equals `mucon.inference.TASKS`, which imports torch."""
+
+
+def add_run(parser: Parser) -> None:
+    """Adds the positional argument RUN."""
+    parser.add_argument("run_folder", type=Path, metavar="RUN", help="output directory of `mucon train`")
+
+
+def add_data(parser: Parser) -> None:
+    """Adds --store and --split."""
+    parser.add_argument("--store", type=Path, required=True, help="feature store (see `mucon store import --help`)")
+    parser.add_argument("--split", default="1", metavar="NAME", help="split of the store (default: 1)")
+
+
+def add_device(parser: Parser) -> None:
+    """Adds --device."""
+    parser.add_argument(
+        "--device", default="auto", metavar="NAME", help="cpu, cuda, cuda:N or auto, a GPU if present (default: auto)"
+    )
+
+
+def add_settings(parser: Parser | argparse._ArgumentGroup, text: str) -> None:
+    """Adds the repeatable option --set."""
+    parser.add_argument("--set", dest="settings", action="append", default=[], metavar="PATH=VALUE", help=text)
+
+
+def add_decoding(parser: Parser) -> None:
+    """Adds --set for the settings `decoding.*`."""
+    add_settings(parser, "override a decoding setting of the run, such as decoding.beam=10 (repeatable)")
+
+
+def decoding_of(config: TrainConfig, settings: Sequence[str]) -> DecodingConfig:
+    """Decoding settings of a run, overridden by those of the command line.
+
+    Raises:
+        InputError: an unknown setting, a wrong value, or a setting outside `decoding.`, which was fixed in training.
+    """
+    values = parse_settings(settings)
+    changed = config.with_values(values)
+    fixed = [
+        Problem(
+            rule="state",
+            place=path,
+            value=value,
+            message="cannot be changed after training",
+            hint="train another run with it; --set accepts decoding.* here",
+        )
+        for path, value in values.items()
+        if not path.startswith("decoding.")
+    ]
+    if fixed:
+        raise InputError(fixed)
+    return changed.decoding

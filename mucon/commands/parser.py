@@ -1,0 +1,110 @@
+"""An argument parser that raises problems as values and suggests the nearest names for typos."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from mucon.errors import InputError, Problem, nearest
+
+Command = Callable[[argparse.Namespace], int]
+"""Runs a command and returns the exit status."""
+NUMBERS: dict[object, str] = {int: "a whole number", float: "a number"}
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction["Parser"]
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises `InputError` where `argparse` prints the usage and exits; `--help` still prints and exits.
+
+    Descriptions and epilogs keep their line breaks. Subparsers are of the same class.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(**options, exit_on_error=False)
+
+    def parse(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
+        """Parses a whole command line.
+
+        Args:
+            arguments: default: those of the process.
+
+        Raises:
+            InputError: unknown, missing or malformed arguments.
+        """
+        parsed: argparse.Namespace
+        parsed, rest = self.parse_known_args(arguments)
+        if rest:
+            raise InputError(
+                Problem(rule="unknown", place=word, value=word, message="unexpected argument") for word in rest
+            )
+        return parsed
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Checks the options' names before anything else, then parses.
+
+        Raises:
+            InputError: unknown options, missing or malformed arguments.
+        """
+        words = list(sys.argv[1:] if args is None else args)
+        self._check_options(words)
+        try:
+            return super().parse_known_args(words, namespace)
+        except argparse.ArgumentError as error:
+            if error.argument_name is None:
+                self.error(error.message)
+            raise InputError(Problem(rule="type", place=error.argument_name, message=error.message)) from None
+
+    def error(self, message: str) -> NoReturn:
+        """Called by `argparse` where required arguments are missing.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError(Problem(rule="missing", message=message, hint=f"see `{self.prog} --help`"))
+
+    def _check_options(self, words: Sequence[str]) -> None:
+        """Raises a problem per unknown or ambiguous option; without it a missing argument hides a misspelt option."""
+        if self._subparsers is not None:
+            words = list(itertools.takewhile(lambda word: word.startswith("-"), words))
+        options = list(self._option_string_actions)
+        problems = []
+        for word in itertools.takewhile(lambda word: word != "--", words):
+            name = word.partition("=")[0]
+            matches = [option for option in options if option.startswith(name)]
+            if not name.startswith("--") or " " in word or name in options or len(matches) == 1:
+                continue
+            message = (
+                f"ambiguous option: {' or '.join(matches)}" if matches else f"unknown option{nearest(name, options)}"
+            )
+            hint = f"see `{self.prog} --help`"
+            problems.append(Problem(rule="unknown", place=name, value=name, message=message, hint=hint))
+        if problems:
+            raise InputError(problems)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Replaces `argparse`'s message for a value that is not among the choices, commands included."""
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(choice) for choice in action.choices]
+        message = f"expected one of {', '.join(choices)}, got {value!r}{nearest(str(value), choices)}"
+        raise InputError(Problem(rule="unknown", place=_place(action), value=value, message=message))
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """Replaces `argparse`'s message for a text that is no number."""
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError:
+            if action.type not in NUMBERS:
+                raise
+            expected = NUMBERS[action.type]
+            raise InputError(Problem(rule="type", place=_place(action), value=arg_string, expected=expected)) from None
+
+
+def _place(action: argparse.Action) -> str:
+    return "/".join(action.option_strings) or str(action.metavar or action.dest)

@@ -1,0 +1,135 @@
+"""`mucon predict`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mucon.commands.options import PREDICTIONS, add_decoding, add_device, add_run, decoding_of
+from mucon.errors import EXIT_OK, InputError, Problem
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from mucon.commands.parser import Commands
+    from mucon.inference import Prediction
+    from mucon.videos import Video
+    from mucon.vocabulary import Vocabulary
+
+DESCRIPTION = """\
+Segments recordings from their features and prints one line per segment: first
+frame, number of frames, action. With --transcript the actions and their order
+are given, and only the boundaries are predicted (alignment)."""
+EXAMPLE = """\
+examples:
+  mucon predict runs/tug DATA/tug/features/s01_01.npy --json
+  mucon predict runs/tug DATA/tug/features/s01_01.npy --transcript SEATED,STANDING_UP,WALKING"""
+
+
+def add(commands: Commands) -> None:
+    """Adds the command."""
+    parser = commands.add_parser("predict", help="segment new recordings", description=DESCRIPTION, epilog=EXAMPLE)
+    add_run(parser)
+    parser.add_argument(
+        "features", type=Path, nargs="+", metavar="FEATURES.npy", help="array [T, D], one file per recording"
+    )
+    parser.add_argument(
+        "--prediction", choices=PREDICTIONS, default="full", metavar="NAME",
+        help=f"{', '.join(PREDICTIONS)} (default: full)",
+    )  # fmt: skip
+    parser.add_argument("--transcript", metavar="A,B,C", help="actions in their order, the same for each recording")
+    add_decoding(parser)
+    add_device(parser)
+    parser.add_argument("--json", action="store_true", help="print one line of JSON per recording")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Segments or aligns each recording and prints its segments."""
+    from mucon import checkpoint
+    from mucon.device import choose_device
+    from mucon.inference import align_transcript, predict
+    from mucon.videos import Video
+
+    device = choose_device(args.device)
+    trained = checkpoint.load(args.run_folder / "checkpoint", device)
+    decoding = decoding_of(trained.config, args.settings)
+    transcript = None if args.transcript is None else transcript_ids(args.transcript, trained.vocabulary)
+    videos = [Video.from_arrays(path.stem, read_features(path)) for path in args.features]
+    if transcript is not None:
+        check_transcript(transcript, videos, trained.vocabulary)
+    wanted = (args.prediction,)
+    for video in videos:
+        features = video.features(device)
+        if transcript is None:
+            prediction = predict(trained, features, predictions=wanted, decoding=decoding)
+        else:
+            prediction = align_transcript(trained, features, transcript, predictions=wanted, decoding=decoding)
+        show(video, prediction, args.prediction, trained.vocabulary, as_json=args.json)
+    return EXIT_OK
+
+
+def show(video: Video, prediction: Prediction, name: str, vocabulary: Vocabulary, *, as_json: bool) -> None:
+    """Prints the segments of a recording, as lines or as one line of JSON."""
+    segments = [
+        {"action": vocabulary.actions[action], "start": start, "frames": stop - start}
+        for action, start, stop in prediction.segmentations[name].spans()
+    ]
+    if as_json:
+        print(json.dumps({"id": video.id, "n_frames": video.n_frames, "cut": prediction.cut, "segments": segments}))
+        return
+    print(f"{video.id}: {video.n_frames} frames, {len(segments)} segments{' (truncated)' if prediction.cut else ''}")
+    for segment in segments:
+        print(f"{segment['start']:>8} {segment['frames']:>7}  {segment['action']}")
+
+
+def transcript_ids(text: str, vocabulary: Vocabulary) -> tuple[int, ...]:
+    """Ids of comma-separated action names.
+
+    Raises:
+        InputError: an empty name, or names that are not in the vocabulary.
+    """
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        expected = "comma-separated action names such as pour,stir,pour"
+        raise InputError(Problem(rule="type", place="--transcript", value=text, expected=expected))
+    return vocabulary.ids(names)
+
+
+def check_transcript(transcript: tuple[int, ...], videos: list[Video], vocabulary: Vocabulary) -> None:
+    """Checks that each recording is long enough for the transcript.
+
+    Raises:
+        InputError: one problem per recording that is not.
+    """
+    from mucon.inference.predictions import transcript_problems
+
+    problems = [
+        problem
+        for video in videos
+        for problem in transcript_problems(transcript, video.n_frames, vocabulary, repr(video.id))
+    ]
+    if problems:
+        raise InputError(problems)
+
+
+def read_features(path: Path) -> NDArray[Any]:
+    """The array of a .npy file in native byte order; never unpickles.
+
+    Raises:
+        InputError: no such file, not a .npy file, a truncated file, or an array of objects.
+    """
+    import numpy as np
+
+    expected = "expected a .npy file of numbers [T, D], as written by numpy.save"
+    try:
+        with path.open("rb") as file:
+            array = np.lib.format.read_array(file, allow_pickle=False)
+    except FileNotFoundError as error:
+        raise InputError(Problem(rule="missing", place=str(path), message="no such file", hint=expected)) from error
+    except (OSError, ValueError, EOFError) as error:
+        message = f"cannot read as .npy ({error})"
+        raise InputError(Problem(rule="unreadable", place=str(path), message=message, hint=expected)) from error
+    return array.astype(array.dtype.newbyteorder("="), copy=False)

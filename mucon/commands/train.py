@@ -1,0 +1,110 @@
+"""`mucon train`."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import types
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from mucon.commands.options import RECIPES, add_data, add_device, add_settings
+from mucon.configuration import parse_settings
+from mucon.errors import EXIT_OK
+
+if TYPE_CHECKING:
+    from mucon.commands.parser import Commands
+    from mucon.config import TrainConfig
+
+DESCRIPTION = """\
+Trains a model on the training part of a split. Press Ctrl-C to save a
+checkpoint and stop; run the same command again to resume."""
+EXAMPLE = """\
+example:
+  mucon train breakfast --store stores/tug --out runs/tug --epochs 30 --set loss.smoothing=0.2"""
+
+
+def add(commands: Commands) -> None:
+    """Adds the command."""
+    parser = commands.add_parser("train", help="train a model on a store", description=DESCRIPTION, epilog=EXAMPLE)
+    parser.add_argument("recipe", choices=RECIPES, metavar="RECIPE", help=", ".join(RECIPES))
+    add_data(parser)
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="RUN", help="output directory; resumes if it already contains a run"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N",
+        help="random seed for initialization, shuffling and dropout (default: 1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--epochs", type=int, metavar="N", help="number of epochs (default: the recipe's); the schedule scales with it"
+    )
+    add_settings(
+        parser, "override a setting, such as loss.smoothing=0.2 (repeatable; `mucon recipes` lists all settings)"
+    )
+    add_device(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Trains, with progress on standard error."""
+    from mucon.commands.printing import EpochPrinter
+    from mucon.training import train
+    from mucon.videos import videos_of, vocabulary_of
+    from storage import open_store
+
+    config = config_of(args)
+    store = open_store(args.store)
+    with StopOnSignal() as stop, EpochPrinter(config.training.epochs) as printer:
+        train(
+            config,
+            videos_of(store, args.split, "train"),
+            vocabulary_of(store),
+            folder=args.out,
+            device=args.device,
+            report=printer.epoch,
+            should_stop=stop.requested,
+        )
+    print(f"trained: {args.out / 'checkpoint'}")
+    print(f"next:    mucon evaluate {args.out} --store {args.store} --split {args.split}")
+    return EXIT_OK
+
+
+def config_of(args: argparse.Namespace) -> TrainConfig:
+    """The recipe's configuration, overridden by --seed, --epochs and --set, in this order.
+
+    Raises:
+        InputError: unknown settings or wrong values.
+    """
+    from mucon.recipes import RECIPES
+
+    values: dict[str, object] = {"seed": args.seed}
+    if args.epochs is not None:
+        values["training.epochs"] = args.epochs
+    return RECIPES[args.recipe]().with_values({**values, **parse_settings(args.settings)})
+
+
+class StopOnSignal:
+    """Context manager that turns the first SIGINT or SIGTERM into a request to stop; the second stops immediately."""
+
+    def __init__(self) -> None:
+        self._stopping = False
+
+    def __enter__(self) -> Self:
+        self._handlers = {number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: types.FrameType | None) -> None:
+        if self._stopping:
+            raise KeyboardInterrupt
+        self._stopping = True
+        print("saving a checkpoint after this step; interrupt again to stop immediately", file=sys.stderr)
+
+    def requested(self) -> bool:
+        """Whether a signal was received."""
+        return self._stopping

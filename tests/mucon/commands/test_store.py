@@ -1,0 +1,66 @@
+"""`mucon store synthesize`: options that do not fit together; the stores' content is tested beside their writers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mucon.cli import build_parser
+from mucon.commands.store import config_of, feature_model
+from mucon.synthetic.feature_model import FeatureModel
+from mucon.synthetic.grammar_config import SyntheticConfig
+from tests.helpers.commands import call, error_line
+from tests.helpers.refusals import refused
+
+LINE = ["store", "synthesize", "made_up"]
+
+
+def test_without_options_the_recordings_are_the_demos():
+    assert config_of(build_parser().parse(LINE)) == SyntheticConfig()
+    assert feature_model(build_parser().parse([*LINE, "--like", "notes"])) == FeatureModel()
+
+
+def test_options_replace_single_values():
+    options = ["--videos", "9", "--actions", "4", "--dim", "6", "--longest-mean", "80", "--seed", "5"]
+    config = config_of(build_parser().parse([*LINE, *options]))
+    assert (config.n_videos, config.grammar.n_actions, config.features.dim) == (9, 4, 6)
+    assert (config.lengths.longest_mean, config.seed) == (80, 5)
+    assert (config.grammar.fewest_steps, config.grammar.most_steps) == (3, 3)
+    model = feature_model(build_parser().parse([*LINE, "--dim", "6", "--set", "dim=7", "--set", "offset=0.2"]))
+    assert model == FeatureModel(dim=6, offset=0.2)
+
+
+@pytest.mark.parametrize(
+    ("more", "value"),
+    [
+        (["--preset", "clear"], "clear"),
+        (["--set", "offset=0.1"], ["offset=0.1"]),
+        (["--split", "1"], "1"),
+        (["--longest", "5"], 5),
+        (["--background", "SIL"], ["SIL"]),
+    ],
+)
+def test_options_for_real_transcripts_need_some(tmp_path: Path, capsys, monkeypatch, more, value):
+    monkeypatch.chdir(tmp_path)
+    with refused("missing", more[0], value, n=1):
+        call([*LINE, *more])
+    assert "--like" in error_line(capsys, [*LINE, *more])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [("--test-every", 3), ("--actions", 4), ("--recipes", 3), ("--separation", 1.0), ("--longest-mean", 9.0)],
+)
+def test_options_for_made_up_transcripts_exclude_real_ones(tmp_path: Path, monkeypatch, flag, value):
+    monkeypatch.chdir(tmp_path)
+    with refused("conflict", flag, value, n=1):
+        call([*LINE, "--like", "notes", flag, str(value)])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_setting_without_a_value_is_one_line(capsys):
+    with refused("type", "--set", "blur", n=1):
+        call([*LINE, "--like", "notes", "--set", "blur"])
+    assert "PATH=VALUE" in error_line(capsys, [*LINE, "--like", "notes", "--set", "blur"])

@@ -1,0 +1,152 @@
+"""`mucon train`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mucon import checkpoint as checkpoints
+from mucon.checkpoint import weights_sha256
+from mucon.cli import main
+from mucon.commands.train import StopOnSignal
+from mucon.training import train
+from mucon.videos import videos_of, vocabulary_of
+from storage import open_store
+from tests.helpers.commands import call, error_line, train_line
+from tests.helpers.factories import write_store
+from tests.helpers.refusals import refused
+from tests.storage.helpers import change_manifest
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_command_trains_what_the_library_trains(store: Path, run: Path, tmp_path: Path):
+    trained = checkpoints.load(run / "checkpoint")
+    assert trained.config.training.epochs == 2
+    opened = open_store(store)
+    train(trained.config, videos_of(opened, "1", "train"), vocabulary_of(opened), folder=tmp_path, device="cpu")
+    assert weights_sha256(checkpoints.load(tmp_path / "checkpoint").model) == weights_sha256(trained.model)
+
+
+def test_settings_win_over_the_recipe_and_schedule_points_follow_the_epochs(store: Path, tmp_path: Path):
+    line = train_line(store, tmp_path / "run", "--seed", "7", "--set", "mask.shape=bell", "--set", "loss.smoothing=0.2")
+    assert main(line) == 0
+    config = checkpoints.load(tmp_path / "run" / "checkpoint").config
+    assert (config.seed, config.mask.shape, config.loss.smoothing, config.training.drop_after) == (7, "bell", 0.2, 1)
+    absolute = train_line(store, tmp_path / "other", "--set", "training.lr_drop_epoch=0")
+    assert main(absolute) == 0
+    assert checkpoints.load(tmp_path / "other" / "checkpoint").config.training.drop_after == 0
+
+
+def test_training_without_a_terminal_prints_a_line_per_epoch(store: Path, tmp_path: Path, capsys):
+    assert main(train_line(store, tmp_path / "run", epochs=3)) == 0
+    captured = capsys.readouterr()
+    epochs = [line for line in captured.err.splitlines() if line.startswith("epoch ")]
+    assert [line.split()[1] for line in epochs] == ["1/3", "2/3", "3/3"]
+    assert all("total" in line for line in epochs)
+    assert str(tmp_path / "run" / "checkpoint") in captured.out
+    assert f"mucon evaluate {tmp_path / 'run'} --store {store} --split 1" in captured.out
+
+
+@pytest.mark.parametrize(
+    ("rule", "setting", "place", "value", "suggestion"),
+    [
+        ("unknown", "loss.smooting=1", "loss.smooting", "loss.smooting", "'loss.smoothing'"),
+        ("type", "loss.smoothing=much", "loss.smoothing", "much", "'much'"),
+        ("type", "training.threads=1.5", "training.threads", "1.5", "'1.5'"),
+        ("type", "mask.shape=boxx", "mask.shape", "boxx", "box, bell, trapezoid"),
+        ("type", "mask.shape", "--set", "mask.shape", "PATH=VALUE"),
+    ],
+)
+def test_a_setting_that_is_wrong_is_one_line(
+    store: Path, tmp_path: Path, capsys, rule: str, setting: str, place: str, value: str, suggestion: str
+):
+    line = train_line(store, tmp_path / "run", "--set", setting)
+    with refused(rule, place, value, n=1):
+        call(line)
+    text = error_line(capsys, line)
+    assert place in text
+    assert suggestion in text
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_setting_out_of_range_is_one_line(store: Path, tmp_path: Path, capsys):
+    text = error_line(capsys, train_line(store, tmp_path / "run", "--set", "mask.overlap=3"))
+    assert "mask.overlap" in text
+    assert "3.0" in text
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_missing_store_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    missing = tmp_path / "nowhere"
+    assert str(missing) in error_line(capsys, train_line(missing, tmp_path / "out"))
+
+
+def test_a_store_of_another_format_version_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    other = write_store(tmp_path / "store", n_train=1, n_test=1)
+    change_manifest(other, lambda value: value.update(format_version=99))
+    text = error_line(capsys, train_line(other, tmp_path / "run"))
+    assert "99" in text
+    assert str(other) in text
+
+
+def test_an_unknown_split_is_one_line(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert "nine" in error_line(capsys, train_line(store, tmp_path / "out", "--split", "nine"))
+
+
+@pytest.mark.parametrize("device", ["banana", "cuda:99", "meta", "mps"])
+def test_a_device_that_does_not_exist_is_one_line(store: Path, tmp_path: Path, capsys, device: str):
+    assert repr(device) in error_line(capsys, [*train_line(store, tmp_path / "out"), "--device", device])
+
+
+def test_the_folder_of_another_run_is_one_line(store: Path, run: Path, capsys: pytest.CaptureFixture[str]):
+    assert "mask.shape" in error_line(capsys, train_line(store, run, "--set", "mask.shape=bell"))
+
+
+def test_a_run_that_diverges_is_one_line_and_status_3(store: Path, tmp_path: Path, capsys):
+    more = ["--set", "training.learning_rate=1e38", "--set", "training.clip_norm=1e30"]
+    assert main(train_line(store, tmp_path / "run", *more, epochs=9)) == 3
+    (text,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert "diverged" in text
+
+
+def test_signal_handlers_are_restored(store: Path, tmp_path: Path):
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    assert main(train_line(store, tmp_path / "run", epochs=1)) == 0
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_is_a_request_and_the_second_interrupts(number: signal.Signals):
+    with StopOnSignal() as stop:
+        assert not stop.requested()
+        signal.raise_signal(number)
+        assert stop.requested()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+
+
+def test_control_c_stops_with_a_checkpoint_and_the_same_command_resumes_to_the_same_bits(store: Path, tmp_path: Path):
+    line = [sys.executable, "-m", "mucon", *train_line(store, tmp_path / "run", epochs=25)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(line, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    while not checkpoints.exists(tmp_path / "run" / "checkpoint") and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert len([text for text in errors.splitlines() if not text.startswith("epoch ")]) == 2
+    assert errors.splitlines()[-1].startswith("interrupted: ")
+    assert str(tmp_path / "run" / "checkpoint") in errors.splitlines()[-1]
+    assert not checkpoints.load(tmp_path / "run" / "checkpoint").progress.finished
+    assert main(line[3:]) == 0
+    assert main(train_line(store, tmp_path / "whole", epochs=25)) == 0
+    stopped, whole = (checkpoints.load(tmp_path / name / "checkpoint") for name in ("run", "whole"))
+    assert stopped.progress.finished
+    assert weights_sha256(stopped.model) == weights_sha256(whole.model)
