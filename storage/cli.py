@@ -8,25 +8,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from storage.errors import StoreError
-from storage.importing import Imported, import_data
-from storage.layouts.labels import LENGTH_POLICIES
-from storage.layouts.ms_tcn import MsTcn, MsTcnOptions
-from storage.layouts.npy import ORIENTATIONS
-from storage.overview import overview, overview_lines, size_text
-from storage.reader import open_store
-from storage.schema import DTYPES
-from storage.verify import verify_store
+from storage.constants import DTYPES
+from storage.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, StoreError
+from storage.layouts import LENGTH_POLICIES, ORIENTATIONS
 
-EXIT_OK = 0
-EXIT_INPUT = 2
-EXIT_INTERRUPTED = 130
+# The handlers import what needs numpy or pyarrow, so that the parser is built without them.
+if TYPE_CHECKING:
+    from storage.importing import Imported
+
 Command = Callable[[argparse.Namespace], int]
 # `argparse` gives this class no public name.
 Subparsers = Any
@@ -125,6 +121,11 @@ def _add_import(subparsers: Subparsers) -> None:
 @tells_problems
 def import_command(args: argparse.Namespace) -> int:
     """`store import SRC STORE`."""
+    from storage.importing import import_data
+    from storage.layouts.ms_tcn import MsTcn, MsTcnOptions
+    from storage.overview import overview, overview_lines
+    from storage.reader import open_store
+
     options = MsTcnOptions(
         background=tuple(args.background),
         dtype=args.dtype,
@@ -163,6 +164,10 @@ def import_lines(imported: Imported) -> list[str]:
 @tells_problems
 def inspect_command(args: argparse.Namespace) -> int:
     """`store inspect STORE`."""
+    _start_no_blas_threads()
+    from storage.overview import overview, overview_lines
+    from storage.reader import open_store
+
     view = overview(open_store(args.store))
     if args.json:
         print(json.dumps(view.to_dict(), ensure_ascii=False))
@@ -171,9 +176,18 @@ def inspect_command(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
+def _start_no_blas_threads() -> None:
+    """Lets numpy start no OpenBLAS threads: they cost more CPU time than the whole command and would do nothing."""
+    if "numpy" not in sys.modules:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 @tells_problems
 def verify_command(args: argparse.Namespace) -> int:
     """`store verify STORE`."""
+    from storage.overview import size_text
+    from storage.verify import verify_store
+
     found = verify_store(args.store, show_progress)
     if found.problems:
         raise StoreError(found.problems)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -117,6 +116,8 @@ def nearest(name: str, known: Sequence[str]) -> str:
     >>> nearest("pour_mlik", ["pour_milk", "stir"])
     " (did you mean 'pour_milk'?)"
     """
+    import difflib
+
     matches = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     return f" (did you mean {', '.join(repr(match) for match in matches)}?)" if matches else ""
 

@@ -10,9 +10,9 @@ import secrets
 import shutil
 from pathlib import Path
 
+from storage.constants import MANIFEST
 from storage.errors import StoreError
 from storage.failpoints import reach
-from storage.schema import MANIFEST
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from storage.arrays import Conversion
+from storage.constants import Limits
 from storage.folders import check_target
 from storage.layouts import Layout, Progress, Survey, no_progress
-from storage.schema import Limits
 from storage.writer import StoreWriter
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from storage.constants import DTYPES, FORMAT, FORMAT_VERSION, MANIFEST
 from storage.errors import StoreError, some
-from storage.schema import DTYPES, FORMAT, FORMAT_VERSION, MANIFEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

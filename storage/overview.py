@@ -5,9 +5,10 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from storage.reader import Store
+if TYPE_CHECKING:
+    from storage.reader import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from storage.constants import MANIFEST
 from storage.errors import StoreError, nearest, some
 from storage.folders import put_aside
 from storage.manifest import FileEntry, Manifest
 from storage.records import Catalogue, Record
-from storage.schema import MANIFEST, little_endian
+from storage.schema import little_endian
 from storage.shards import ShardReader
 
 

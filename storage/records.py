@@ -99,7 +99,8 @@ class Catalogue:
         self.shard_row = _shard_rows(self.shard, self.row_group, self.first_row, self.frames)
 
     def _integers(self, name: str) -> IntArray:
-        return np.asarray(self._table[name].to_numpy(), dtype=np.int64)
+        # `to_numpy` imports pandas.
+        return np.from_dlpack(self._table[name].combine_chunks()).astype(np.int64)
 
     def __len__(self) -> int:
         return len(self.ids)

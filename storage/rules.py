@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from storage.constants import DTYPES, MAX_CLIP_BYTES
 from storage.errors import nearest, some
-from storage.schema import DTYPES, MAX_CLIP_BYTES
 
 _PART = re.compile(r"[^:\s]+:[^:\s]+")
 

@@ -1,28 +1,19 @@
-"""The columns of the store's Parquet files, its file names and its limits: format 1 (see FORMAT.md)."""
+"""Columns and writer options of the Parquet files of store format 1 (see FORMAT.md)."""
 
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from storage.constants import DTYPES, FORMAT_VERSION
 from storage.errors import StoreError
 
-FORMAT = "mucon-store"
-FORMAT_VERSION = 1
-MANIFEST = "manifest.json"
-VIDEOS = "videos.parquet"
 FRAME = "frame"
-"""The one column of a shard."""
-DTYPES = ("float16", "float32", "float64")
-MAX_CLIP_BYTES = 2**31 - 2**16
-"""A clip is one Parquet page, whose size is a signed 32-bit number."""
-ALIGNMENT = 64
-"""A page's bytes begin at a multiple of this in the file, so that mapped arrays are aligned."""
+"""The only column of a shard."""
 
 VIDEOS_SCHEMA = pa.schema(
     [
@@ -47,25 +38,6 @@ VIDEOS_SCHEMA = pa.schema(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """When a row group and a shard are closed.
-
-    Attributes:
-        row_group_bytes: a row group with more than one clip holds at most so many bytes of features.
-        shard_row_groups: a shard holds at most so many row groups.
-        shard_bytes: a shard with more than one row group holds at most so many bytes of features.
-    """
-
-    row_group_bytes: int = 4 * 2**20
-    shard_row_groups: int = 4096
-    shard_bytes: int = 2 * 2**30
-
-    def __post_init__(self) -> None:
-        if min(self.row_group_bytes, self.shard_row_groups, self.shard_bytes) < 1:
-            raise StoreError(f"limits are at least 1, these are {self}: give positive numbers")
-
-
 def little_endian(dtype: str) -> np.dtype[Any]:
     """The numpy dtype of a stored value.
 
@@ -75,11 +47,6 @@ def little_endian(dtype: str) -> np.dtype[Any]:
     if dtype not in DTYPES:
         raise StoreError(f"a store's dtype is one of {', '.join(DTYPES)}, not {dtype!r}: choose one of them")
     return np.dtype(dtype).newbyteorder("<")
-
-
-def shard_name(index: int) -> str:
-    """`features-00000.parquet` and so on."""
-    return f"features-{index:05d}.parquet"
 
 
 def shard_schema(dim: int, dtype: str) -> pa.Schema:

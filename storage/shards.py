@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from storage.constants import ALIGNMENT
 from storage.errors import StoreError
 from storage.failpoints import reach
 from storage.manifest import Shard
 from storage.pages import fixed_header_bytes, padding, read_page_header
-from storage.schema import ALIGNMENT, FRAME, shard_options, shard_schema
+from storage.schema import FRAME, shard_options, shard_schema
 
 Bytes = NDArray[np.uint8]
 _HEADER_BYTES = 256

@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from storage.arrays import Conversion, converted, statistics, value_problems
+from storage.constants import MANIFEST, VIDEOS, Limits, shard_name
 from storage.errors import StoreError
 from storage.failpoints import reach
 from storage.folders import StagedFolder, write_file
 from storage.manifest import FileEntry, Manifest, Shard
 from storage.records import Record, natural, records_table
 from storage.rules import annotation_problems, header_problems, id_problems, shape_problems
-from storage.schema import MANIFEST, VIDEOS, Limits, shard_name
 from storage.shards import ShardWriter, as_bytes, file_digest
 
 _OUTSIDE = "clips are added inside the `with` statement of a writer, this one of {} is not in it: move the call inside"

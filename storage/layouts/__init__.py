@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
+LengthPolicy = Literal["error", "crop", "resample"]
+LENGTH_POLICIES: tuple[LengthPolicy, ...] = ("error", "crop", "resample")
+Orientation = Literal["TxD", "DxT"]
+ORIENTATIONS: tuple[Orientation, ...] = ("TxD", "DxT")
 Progress = Callable[[str, int, int], None]
 """Is told what is being done, how many clips are done and how many there are."""
 

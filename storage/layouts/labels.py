@@ -6,15 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from storage.errors import StoreError, nearest, some
+from storage.layouts import LengthPolicy
 from storage.layouts.text import read_lines
-
-LengthPolicy = Literal["error", "crop", "resample"]
-LENGTH_POLICIES: tuple[LengthPolicy, ...] = ("error", "crop", "resample")
 
 
 @dataclass(frozen=True, slots=True)

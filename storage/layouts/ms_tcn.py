@@ -16,15 +16,15 @@ from typing import Any, TypeVar
 from numpy.typing import NDArray
 
 from storage.arrays import value_problems
+from storage.constants import DTYPES
 from storage.errors import StoreError, some
-from storage.layouts import Clip, Progress, Survey, no_progress
-from storage.layouts.labels import Labels, LengthPolicy, fitted, read_labels
+from storage.layouts import Clip, LengthPolicy, Orientation, Progress, Survey, no_progress
+from storage.layouts.labels import Labels, fitted, read_labels
 from storage.layouts.mapping import vocabulary_of
-from storage.layouts.npy import Header, Orientation, dim_problems, open_npy, orientation_of, read_header, widest_dtype
+from storage.layouts.npy import Header, dim_problems, open_npy, orientation_of, read_header, widest_dtype
 from storage.layouts.splits import Splits, absent_actions, read_splits
 from storage.layouts.text import Names, find_files
 from storage.rules import shape_problems
-from storage.schema import DTYPES
 
 Value = TypeVar("Value")
 _SHOWN = 20

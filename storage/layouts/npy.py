@@ -6,16 +6,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from storage.constants import DTYPES
 from storage.errors import StoreError, some
-from storage.schema import DTYPES
+from storage.layouts import Orientation
 
-Orientation = Literal["TxD", "DxT"]
-ORIENTATIONS: tuple[Orientation, ...] = ("TxD", "DxT")
 _MAGIC = b"\x93NUMPY"
 _SMALL_FILE = 4096
 
