@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storage.constants import DTYPES, FORMAT_VERSION
-from storage.errors import StoreError
+from storage.errors import Problem, StoreError
 
 FRAME = "frame"
 """The only column of a shard."""
@@ -39,25 +39,25 @@ VIDEOS_SCHEMA = pa.schema(
 
 
 def little_endian(dtype: str) -> np.dtype[Any]:
-    """The numpy dtype of a stored value.
+    """Returns the numpy dtype of stored values.
 
     Raises:
-        StoreError: not one of `DTYPES`.
+        StoreError: `dtype` is not one of `DTYPES`.
     """
     if dtype not in DTYPES:
-        raise StoreError(f"a store's dtype is one of {', '.join(DTYPES)}, not {dtype!r}: choose one of them")
+        raise StoreError(Problem(rule="unknown", place="dtype", value=dtype, expected=f"one of {', '.join(DTYPES)}"))
     return np.dtype(dtype).newbyteorder("<")
 
 
 def shard_schema(dim: int, dtype: str) -> pa.Schema:
-    """One frame = one required value of `itemsize * dim` bytes; dtype and D in the metadata."""
+    """Returns the schema of a shard: a frame is one required value of `itemsize * dim` bytes."""
     width = little_endian(dtype).itemsize * dim
     frame = pa.field(FRAME, pa.binary(width), nullable=False)
     return pa.schema([frame], metadata={"format_version": str(FORMAT_VERSION), "dtype": dtype, "dim": str(dim)})
 
 
 def shard_options() -> dict[str, Any]:
-    """Options of `pyarrow.parquet.ParquetWriter` that make a row group one plain, contiguous page."""
+    """Returns options of `pyarrow.parquet.ParquetWriter` that write each row group as one plain, contiguous page."""
     whole = 2**31 - 1
     options: dict[str, Any] = {
         "compression": "none",
@@ -70,5 +70,5 @@ def shard_options() -> dict[str, Any]:
         "write_page_checksum": True,
     }
     if "max_rows_per_page" in inspect.signature(pq.ParquetWriter.__init__).parameters:
-        options["max_rows_per_page"] = whole  # newer pyarrow cuts pages at 20,000 rows
+        options["max_rows_per_page"] = whole  # newer pyarrow starts a new page every 20,000 rows
     return options
