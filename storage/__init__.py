@@ -1,6 +1,7 @@
-"""Features on disk: a store is a folder of Parquet files that readers map into memory (see FORMAT.md).
+"""Feature stores: folders of Parquet files that readers map into memory (see FORMAT.md).
 
-The names below are imported when they are first used, so that `storage.failpoints` works where pyarrow is missing.
+The names below are imported on first use, because `storage.errors` and `storage.failpoints` must work where pyarrow is
+not installed.
 
 >>> from storage import open_store  # store = open_store("stores/tug"); store.features(store.ids[0])
 """

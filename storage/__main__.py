@@ -1,4 +1,4 @@
-"""`python -m storage`."""
+"""Runs the store commands: `python -m storage`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Feature arrays: converted to the store's dtype, checked, and described."""
+"""Feature arrays: conversion to the dtype of a store, checks and statistics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.errors import some
+from storage.errors import Problem, some
 from storage.schema import little_endian
 
 Array = NDArray[Any]
@@ -18,11 +18,11 @@ _BLOCK_VALUES = 2**18
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What converting values to a narrower dtype has changed.
+    """Rounding errors of a conversion to a narrower dtype.
 
     Attributes:
-        relative: largest |converted - value| / |value| over the values of at least the dtype's smallest normal
-            magnitude (6.1e-5 for float16).
+        relative: largest |converted - value| / |value| over the values whose magnitude is at least the smallest normal
+            number of the dtype (6.1e-5 for float16).
         absolute_below: largest |converted - value| over the smaller values.
     """
 
@@ -30,21 +30,21 @@ class Conversion:
     absolute_below: float = 0.0
 
     def merged(self, other: Conversion) -> Conversion:
-        """The larger of each."""
+        """Returns the larger of both errors."""
         return Conversion(max(self.relative, other.relative), max(self.absolute_below, other.absolute_below))
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """A clip at a glance.
+    """Statistics of a clip over all its values, in float64.
 
     Attributes:
-        first_active: first frame with a nonzero value, None when there is none.
+        first_active: first frame with a nonzero value, None if all values are zero.
         last_active: last such frame.
-        minimum: over all values, as are the next three.
+        minimum: smallest value.
         maximum: largest value.
-        mean: in float64.
-        std: of all values around `mean`, divided by their number.
+        mean: arithmetic mean.
+        std: population standard deviation (divisor: number of values).
     """
 
     first_active: int | None
@@ -56,51 +56,62 @@ class Statistics:
 
 
 def blocks(features: Array) -> Iterator[tuple[int, Array]]:
-    """`(first_row, rows)` of `[T D]` in pieces of about 260,000 values, so that large clips need little memory."""
+    """Yields `(first_row, rows)` of `[T D]` in blocks of about 260,000 values, to limit the memory for large clips."""
     step = max(1, _BLOCK_VALUES // max(1, features.shape[1]))
     for first in range(0, len(features), step):
         yield first, features[first : first + step]
 
 
-def value_problems(features: Array, dtype: str, place: str) -> list[str]:
-    """Lines about rows that are not finite, or that `dtype` cannot hold; empty when all is well.
+def value_problems(features: Array, dtype: str, video: str) -> list[Problem]:
+    """Reports rows with NaN or infinite values, and rows with values that `dtype` cannot represent.
 
     Args:
         features: `[T D]`, any real dtype.
-        dtype: the store's.
-        place: what the lines call the clip.
+        dtype: target dtype.
+        video: name of the clip in the problems.
     """
-    broken: list[int] = []
-    outside: list[int] = []
+    not_finite: list[int] = []
+    too_large: list[int] = []
     largest = 0.0
     limit = float(np.finfo(dtype).max)
     narrower = features.dtype.kind == "f" and features.dtype.itemsize > np.dtype(dtype).itemsize
     check_range = narrower or (features.dtype.kind in "iu" and float(np.iinfo(features.dtype).max) > limit)
     for first, rows in blocks(features):
         finite = np.isfinite(rows).all(axis=1)
-        broken.extend((first + np.flatnonzero(~finite)).tolist())
+        not_finite.extend((first + np.flatnonzero(~finite)).tolist())
         if check_range:
             magnitude = np.abs(rows[finite].astype(np.float64)).max(axis=1, initial=0.0)
             over = magnitude > limit
             if over.any():
-                outside.extend((first + np.flatnonzero(finite)[over]).tolist())
+                too_large.extend((first + np.flatnonzero(finite)[over]).tolist())
                 largest = max(largest, float(magnitude.max()))
     problems = []
-    if broken:
+    if not_finite:
         problems.append(
-            f"features are finite, {place} has NaN or infinite values in {len(broken)} of {len(features)} rows "
-            f"({rows_text(broken)}): repair or leave out the video"
+            Problem(
+                rule="range",
+                place=f"{video}, {rows_text(not_finite)}",
+                value=len(not_finite),
+                message=f"NaN or infinite values in {len(not_finite)} of {len(features)} rows",
+                hint="repair or remove the video",
+            )
         )
-    if outside:
+    if too_large:
         problems.append(
-            f"{dtype} holds values up to {limit:g}, {place} has {largest:g} in {len(outside)} rows "
-            f"({rows_text(outside)}): scale the features or choose a wider dtype"
+            Problem(
+                rule="range",
+                place=f"{video}, {rows_text(too_large)}",
+                value=largest,
+                message=f"magnitudes up to {largest:g} in {len(too_large)} of {len(features)} rows, "
+                f"{dtype} can represent at most {limit:g}",
+                hint="scale the features or choose a wider dtype",
+            )
         )
     return problems
 
 
 def rows_text(rows: list[int]) -> str:
-    """Row numbers as ranges.
+    """Formats sorted row numbers as ranges.
 
     >>> rows_text([3, 4, 5, 9])
     'rows 3-5, 9'
@@ -113,11 +124,11 @@ def rows_text(rows: list[int]) -> str:
 
 
 def converted(features: Array, dtype: str) -> tuple[Array, Conversion]:
-    """`features` as C-ordered little-endian `dtype`, and what that changed.
+    """Returns `features` as a C-ordered, little-endian array of `dtype`, and the rounding errors.
 
     Args:
-        features: `[T D]`, any real dtype, byte order and memory order; values that `dtype` can hold.
-        dtype: the store's.
+        features: `[T D]`, any real dtype, byte order and memory order; `dtype` can represent the values.
+        dtype: target dtype.
     """
     target = little_endian(dtype)
     if np.can_cast(features.dtype, target, casting="safe"):
@@ -137,7 +148,9 @@ def converted(features: Array, dtype: str) -> tuple[Array, Conversion]:
 
 
 def statistics(features: Array) -> Statistics:
-    """Of a clip `[T D]` with at least one frame.
+    """Computes the statistics of a clip `[T D]` with at least one frame.
+
+    Source: Chan, Golub and LeVeque (1983) for combining mean and squares of blocks.
 
     >>> statistics(np.array([[0.0, 0.0], [1.0, 3.0], [0.0, -4.0], [0.0, 0.0]]))
     Statistics(first_active=1, last_active=2, minimum=-4.0, maximum=3.0, mean=0.0, std=1.8027756377319946)
@@ -147,11 +160,10 @@ def statistics(features: Array) -> Statistics:
     n, mean, squares = 0, 0.0, 0.0
     for first, rows in blocks(features):
         wide = rows.astype(np.float64)
-        found = np.flatnonzero(wide.any(axis=1))
-        if len(found):
-            active = [active[0] if active else first + int(found[0]), first + int(found[-1])]
+        nonzero = np.flatnonzero(wide.any(axis=1))
+        if len(nonzero):
+            active = [active[0] if active else first + int(nonzero[0]), first + int(nonzero[-1])]
         low, high = min(low, float(wide.min())), max(high, float(wide.max()))
-        # Two sets of values made one: Chan, Golub and LeVeque (1983).
         block_mean = float(wide.mean())
         shift = block_mean - mean
         wide -= block_mean

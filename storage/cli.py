@@ -1,130 +1,154 @@
-"""The commands `store import`, `store inspect` and `store verify`.
+"""Commands `store import`, `store inspect` and `store verify`.
 
-`add_store_commands` adds them to any `argparse` subparsers; each parser carries its function as the default `run`,
-which takes the parsed arguments and returns the exit status: 0, or 2 with one line per problem on standard error.
+`add_store_commands` adds them to any `argparse` subparsers. Each parser sets the default `run`, a function that takes
+the parsed arguments and returns the exit status: 0, or 2 after one line per problem on standard error.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from storage.errors import StoreError
-from storage.importing import Imported, import_data
-from storage.layouts.labels import LENGTH_POLICIES
-from storage.layouts.ms_tcn import MsTcn, MsTcnOptions
-from storage.layouts.npy import ORIENTATIONS
-from storage.overview import overview, overview_lines, size_text
-from storage.reader import open_store
-from storage.schema import DTYPES
-from storage.verify import verify_store
+from storage.constants import DTYPES
+from storage.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, StoreError
+from storage.layouts import LENGTH_POLICIES, ORIENTATIONS
 
-EXIT_OK = 0
-EXIT_INPUT = 2
-EXIT_INTERRUPTED = 130
+# Handlers import the modules that need numpy or pyarrow, so that the parser starts without them.
+if TYPE_CHECKING:
+    from storage.importing import Imported
+
 Command = Callable[[argparse.Namespace], int]
-# `argparse` gives this class no public name.
+# `argparse` has no public name for this class.
 Subparsers = Any
 
 
-def tells_problems(command: Command) -> Command:
-    """A command whose `StoreError` becomes one line per problem on standard error and exit status 2."""
+def reports_problems(command: Command) -> Command:
+    """Decorates a command: a `StoreError` is printed, one line per problem, and gives exit status 2."""
 
     @wraps(command)
-    def told(args: argparse.Namespace) -> int:
+    def run(args: argparse.Namespace) -> int:
         try:
             return command(args)
         except StoreError as error:
             for problem in error.problems:
-                print(problem, file=sys.stderr)
+                print(f"error: {problem}", file=sys.stderr)
             return EXIT_INPUT
 
-    return told
+    return run
+
+
+_IMPORT = """\
+Imports a dataset in the layout of MS-TCN:
+
+  SRC/features/NAME.npy             features [T D] or [D T], one file per video; folders may be nested
+  SRC/groundTruth/NAME.txt          an action name per line, one line per frame
+  SRC/mapping.txt                   lines `ID NAME`; default: the sorted names in the labels
+  SRC/splits/train.split1.bundle    a video name per line; likewise test, and splits 2, 3, ...
+
+The whole dataset is validated first, and all problems are reported at once. The store is written atomically."""
+_IMPORT_EXAMPLE = """\
+example:
+  %(prog)s data/gtea stores/gtea --background background --fps 15 --group-regex '^S\\d'"""
+_INSPECT_EXAMPLE = """\
+examples:
+  %(prog)s stores/gtea
+  %(prog)s stores/gtea --json"""
+_VERIFY = """\
+Reads a whole store, compares it with its checksums and records, and reports damaged files and videos."""
+_VERIFY_EXAMPLE = """\
+example:
+  %(prog)s stores/gtea"""
 
 
 def add_store_commands(subparsers: Subparsers) -> None:
     """Adds `import`, `inspect` and `verify`.
 
     Args:
-        subparsers: what `ArgumentParser.add_subparsers` returned.
+        subparsers: result of `ArgumentParser.add_subparsers`.
     """
     _add_import(subparsers)
-    inspect = _added(subparsers, "inspect", inspect_command, "show what a store holds", "Shows what a store holds.")
-    inspect.add_argument("store", type=Path, help="folder of the store")
-    inspect.add_argument("--json", action="store_true", help="one JSON object instead of text")
-    verify = _added(
+    inspect = _add_command(
         subparsers,
-        "verify",
-        verify_command,
-        "compare a store with its checksums",
-        "Reads a store whole, compares it with its checksums and records, and names what is damaged.",
+        "inspect",
+        inspect_command,
+        "show the contents of a store",
+        "Shows the videos, actions and splits of a store.",
+        _INSPECT_EXAMPLE,
+    )
+    inspect.add_argument("store", type=Path, help="folder of the store")
+    inspect.add_argument("--json", action="store_true", help="print one JSON object")
+    verify = _add_command(
+        subparsers, "verify", verify_command, "compare a store with its checksums", _VERIFY, _VERIFY_EXAMPLE
     )
     verify.add_argument("store", type=Path, help="folder of the store")
 
 
-def _added(subparsers: Subparsers, name: str, run: Command, short: str, text: str) -> argparse.ArgumentParser:
+def _add_command(
+    subparsers: Subparsers, name: str, run: Command, summary: str, description: str, example: str
+) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = subparsers.add_parser(
-        name, help=short, description=text, formatter_class=argparse.RawDescriptionHelpFormatter
+        name,
+        help=summary,
+        description=description,
+        epilog=example,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(run=run)
     return parser
 
 
-_IMPORT = """\
-Imports a data set in the layout of MS-TCN:
-
-  SRC/features/NAME.npy             [T D] or [D T], one file per video; folders may be nested
-  SRC/groundTruth/NAME.txt          an action per line, one line per frame
-  SRC/mapping.txt                   lines `id name`; built from the labels where it is missing
-  SRC/splits/train.split1.bundle    a video per line; likewise test, and 2, 3, ...
-
-Everything is checked first; all problems are told together, and then nothing is written."""
-
-
 def _add_import(subparsers: Subparsers) -> None:
-    parser = _added(subparsers, "import", import_command, "make a store from a data set", _IMPORT)
-    parser.add_argument("source", type=Path, metavar="SRC", help="folder of the data set")
+    parser = _add_command(subparsers, "import", import_command, "import a dataset as a store", _IMPORT, _IMPORT_EXAMPLE)
+    parser.add_argument("source", type=Path, metavar="SRC", help="folder of the dataset")
     parser.add_argument("store", type=Path, metavar="STORE", help="folder of the new store")
-    parser.add_argument("--replace", action="store_true", help="let a store that stands at STORE give way")
+    parser.add_argument("--replace", action="store_true", help="replace an existing store")
     parser.add_argument(
-        "--background",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="an action that is background; repeat for more",
+        "--background", action="append", default=[], metavar="NAME", help="name of a background action; repeatable"
     )
-    parser.add_argument("--dtype", choices=DTYPES, help="of the store (default: as found)")
-    parser.add_argument("--orientation", choices=ORIENTATIONS, help="of the feature files (default: found out)")
+    parser.add_argument("--dtype", choices=DTYPES, help="dtype of the store (default: widest dtype of the files)")
+    parser.add_argument(
+        "--orientation", choices=ORIENTATIONS, help="orientation of the feature files (default: inferred)"
+    )
     parser.add_argument(
         "--length-policy",
         choices=LENGTH_POLICIES,
         default="error",
-        help="when features and labels differ by more than the tolerance: refuse, drop the last frames of the longer, "
-        "or stretch the labels (default: error)",
+        help="if features and labels differ by more than the tolerance: refuse them, drop the last frames of the "
+        "longer, or resample the labels (default: error)",
     )
     parser.add_argument(
         "--length-tolerance",
         type=int,
         default=0,
         metavar="N",
-        help="up to so many frames the longer of the two loses its last frames (default: 0)",
+        help="difference in frames up to which the longer of features and labels is cropped (default: 0)",
     )
-    parser.add_argument("--group-regex", metavar="REGEX", help="finds a video's group (subject) in its name")
-    parser.add_argument("--activity-regex", metavar="REGEX", help="finds a video's activity in its name")
+    parser.add_argument(
+        "--group-regex", metavar="REGEX", help="regular expression for the group (subject) in the name of a video"
+    )
+    parser.add_argument(
+        "--activity-regex", metavar="REGEX", help="regular expression for the activity in the name of a video"
+    )
     parser.add_argument("--fps", type=float, help="feature frames per second")
-    parser.add_argument("--window", type=float, help="seconds that one frame's features look at")
+    parser.add_argument("--window", type=float, help="seconds of video that the features of one frame cover")
     parser.add_argument("--stride", type=float, help="seconds from one frame to the next")
-    parser.add_argument("--offset", type=float, help="seconds to the window of the first frame")
+    parser.add_argument("--offset", type=float, help="seconds to the beginning of the window of the first frame")
 
 
-@tells_problems
+@reports_problems
 def import_command(args: argparse.Namespace) -> int:
-    """`store import SRC STORE`."""
+    """Runs `store import SRC STORE`."""
+    from storage.importing import import_data
+    from storage.layouts.ms_tcn import MsTcn, MsTcnOptions
+    from storage.overview import overview, overview_lines
+    from storage.reader import open_store
+
     options = MsTcnOptions(
         background=tuple(args.background),
         dtype=args.dtype,
@@ -149,20 +173,24 @@ def import_command(args: argparse.Namespace) -> int:
 
 
 def import_lines(imported: Imported) -> list[str]:
-    """What the user should know of an import."""
+    """Formats the notes and the rounding errors of an import."""
     lines = [f"note: {note}" for note in imported.survey.notes]
     change = imported.conversion
     if change.relative or change.absolute_below:
         lines.append(
-            f"converted to {imported.survey.dtype}: largest relative error {change.relative:.3g}; of values too small "
-            f"for full precision, largest absolute error {change.absolute_below:.3g}"
+            f"converted to {imported.survey.dtype}: largest relative error {change.relative:.3g}; largest absolute "
+            f"error of values below the normal range {change.absolute_below:.3g}"
         )
     return lines
 
 
-@tells_problems
+@reports_problems
 def inspect_command(args: argparse.Namespace) -> int:
-    """`store inspect STORE`."""
+    """Runs `store inspect STORE`."""
+    _start_no_blas_threads()
+    from storage.overview import overview, overview_lines
+    from storage.reader import open_store
+
     view = overview(open_store(args.store))
     if args.json:
         print(json.dumps(view.to_dict(), ensure_ascii=False))
@@ -171,26 +199,35 @@ def inspect_command(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-@tells_problems
+def _start_no_blas_threads() -> None:
+    """Prevents numpy from starting OpenBLAS threads, which cost more CPU time than the rest of the command."""
+    if "numpy" not in sys.modules:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+@reports_problems
 def verify_command(args: argparse.Namespace) -> int:
-    """`store verify STORE`."""
-    found = verify_store(args.store, show_progress)
-    if found.problems:
-        raise StoreError(found.problems)
-    print(f"{args.store}: {found.n_videos} videos, {size_text(found.n_bytes)} of features, nothing damaged")
+    """Runs `store verify STORE`."""
+    from storage.overview import size_text
+    from storage.verify import verify_store
+
+    result = verify_store(args.store, show_progress)
+    if result.problems:
+        raise StoreError(result.problems)
+    print(f"{args.store}: {result.n_videos} videos, {size_text(result.n_bytes)} of features, nothing damaged")
     return EXIT_OK
 
 
 def show_progress(what: str, done: int, total: int) -> None:
-    """One line that counts, on a terminal only."""
+    """Shows a counter on a terminal; prints nothing elsewhere."""
     if sys.stderr.isatty():
         print(f"\r{what} {done} of {total}", end="\n" if done == total else "", file=sys.stderr, flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """`python -m storage`: the store's commands alone."""
-    parser = argparse.ArgumentParser(prog="python -m storage", description="Feature stores.")
-    add_store_commands(parser.add_subparsers(metavar="COMMAND", required=True))
+    """Runs `python -m storage`, the store commands without the rest of mucon."""
+    parser = argparse.ArgumentParser(prog="python -m storage", description="Creates and checks feature stores.")
+    add_store_commands(parser.add_subparsers(title="commands", metavar="COMMAND", required=True))
     args = parser.parse_args(argv)
     try:
         status: int = args.run(args)

@@ -1,8 +1,7 @@
-"""Problems of an input as values, the error that carries them, and the exit statuses of the command lines."""
+"""Problems of an input as values, the errors that carry them, and the exit statuses of the command lines."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -27,30 +26,31 @@ Rule = Literal[
     "mismatch",  # two parts of an input contradict each other
     "conflict",  # two choices exclude each other
     "unreadable",  # a file that cannot be opened or parsed
-    "damaged",  # a file of ours whose content is incomplete or fails its checksum
+    "unwritable",  # a file or folder that cannot be written
+    "damaged",  # a file of this project whose content is incomplete or fails its checksum
     "version",  # a file of another format version
     "exists",  # a target that exists and would be overwritten
-    "busy",  # something another process holds
+    "busy",  # a resource that another process holds
     "unreachable",  # a server that does not answer
     "unsupported",  # a valid request that this machine or format cannot serve
     "state",  # an operation that the current state does not allow
 ]
-"""Which rule an input breaks; programs and tests read it, people read the sentence."""
+"""The rule that an input breaks. Programs and tests read it; people read the sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing that is wrong with an input.
+    """One error in an input.
 
-    The sentence is made by `str()`: `PLACE: MESSAGE; HINT`. Without a message it is `expected EXPECTED, got VALUE`.
+    `str()` returns the sentence `PLACE: MESSAGE; HINT`. The default message is `expected EXPECTED, got VALUE`.
 
     Attributes:
-        rule: the rule that is broken.
-        place: where: a file with its line, a setting, a video, an option.
-        value: what was found there; None where nothing was.
-        expected: what is allowed there.
-        message: the sentence, for problems that `expected ..., got ...` does not describe.
-        hint: what to do, where that is not obvious.
+        rule: broken rule.
+        place: file with its line, setting, option, video or array.
+        value: value at that place; None for a missing one.
+        expected: allowed values.
+        message: replaces the default message.
+        hint: how to solve the problem, if that is not obvious.
 
     >>> str(Problem(rule="range", place="training.epochs", value=0, expected="at least 1"))
     'training.epochs: expected at least 1, got 0'
@@ -72,7 +72,7 @@ class Problem:
         return " ".join(line.split("\n"))  # messages of other libraries contain line breaks
 
     def under(self, place: object) -> Problem:
-        """The same problem inside a larger place, such as a key inside a file.
+        """Returns the problem with an outer place in front of its own, such as the file of a key.
 
         >>> Problem(rule="unknown", place="seeds", value="x").under("mine.yaml").place
         'mine.yaml: seeds'
@@ -81,26 +81,26 @@ class Problem:
 
 
 class InputError(ValueError):
-    """One or more problems of an input.
+    """An input is invalid.
 
     Attributes:
-        problems: in the order in which they were found.
+        problems: all problems, in the order of their detection; at least one.
     """
 
     def __init__(self, problems: Problem | str | Iterable[Problem | str]) -> None:
-        found = (problems,) if isinstance(problems, Problem | str) else tuple(problems)
+        items = (problems,) if isinstance(problems, Problem | str) else tuple(problems)
         self.problems: tuple[Problem, ...] = tuple(
-            Problem(rule="state", message=one) if isinstance(one, str) else one for one in found
+            Problem(rule="state", message=item) if isinstance(item, str) else item for item in items
         )
         super().__init__("\n".join(map(str, self.problems)))
 
     @property
     def line(self) -> str:
-        """All problems in one line."""
+        """All problems as one line of text."""
         return "; ".join(map(str, self.problems))
 
     def under(self, place: object) -> list[Problem]:
-        """The problems inside a larger place, see `Problem.under`."""
+        """Returns the problems with an outer place, see `Problem.under`."""
         return [problem.under(place) for problem in self.problems]
 
     def __reduce__(self) -> tuple[type[InputError], tuple[tuple[Problem, ...]]]:
@@ -108,21 +108,23 @@ class InputError(ValueError):
 
 
 class StoreError(InputError):
-    """A dataset, a store or a request to a store is wrong."""
+    """A dataset, a store or a request to a store is invalid."""
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
-    """` (did you mean 'a', 'b'?)` with the known names nearest to `name`, or an empty string.
+    """Returns ` (did you mean 'a', 'b'?)` with up to three similar names, or an empty string.
 
     >>> nearest("pour_mlik", ["pour_milk", "stir"])
     " (did you mean 'pour_milk'?)"
     """
+    import difflib
+
     matches = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     return f" (did you mean {', '.join(repr(match) for match in matches)}?)" if matches else ""
 
 
 def some(names: Iterable[object], limit: int = 5) -> str:
-    """The first names and the number of further ones.
+    """Returns the first names, separated by commas, and the number of the others.
 
     >>> some(["a", "b", "c"], limit=2)
     'a, b and 1 more'

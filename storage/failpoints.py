@@ -1,7 +1,8 @@
-"""Faults caused for real at named moments: the environment variable says where, when and what.
+"""Named points where tests inject real failures.
 
-`MUCON_FAILPOINT="storage.writer.manifest:1:kill"` kills the process (SIGKILL) when it reaches that name for the first
-time. Without the variable `reach` does nothing.
+The environment variable names the point, the count and the action: `MUCON_FAILPOINT="storage.writer.manifest:1:kill"`
+kills the process with SIGKILL when it reaches that point for the first time. Without the variable, `reach` does
+nothing.
 """
 
 from __future__ import annotations
@@ -12,32 +13,32 @@ import threading
 from collections import Counter
 
 VARIABLE = "MUCON_FAILPOINT"
-"""The environment variable, `name:count:action`."""
+"""Environment variable, `name:count:action`."""
 
 _reached: Counter[str] = Counter()
 
 
 class FailpointError(RuntimeError):
-    """The failure that the action `raise` causes."""
+    """Failure that the action `raise` causes."""
 
 
 def reach(name: str) -> None:
-    """Says that this process is at the moment `name`; acts when it is the one that was asked for.
+    """Marks a failpoint and causes its failure if the environment variable asks for one here.
 
-    The actions: `kill` ends the process with SIGKILL, `raise` raises, `hang` waits for ever.
+    Actions: `kill` ends the process with SIGKILL, `raise` raises, `hang` waits forever.
 
     Args:
-        name: the moment, such as `storage.writer.manifest`.
+        name: such as `storage.writer.manifest`.
 
     Raises:
         FailpointError: the action is `raise`.
         ValueError: the variable is not `name:count:action` with a count of at least 1 and a known action.
     """
-    asked = os.environ.get(VARIABLE)
-    if not asked:
+    setting = os.environ.get(VARIABLE)
+    if not setting:
         return
-    where, count, action = _parsed(asked)
-    if where != name:
+    failpoint, count, action = _parsed(setting)
+    if failpoint != name:
         return
     _reached[name] += 1
     if _reached[name] != count:
@@ -46,14 +47,14 @@ def reach(name: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if action == "hang":
         threading.Event().wait()
-    raise FailpointError(f"the failpoint {name} was reached {count} times: {VARIABLE}={asked} asks for a failure here")
+    raise FailpointError(f"failpoint {name} reached {count} times ({VARIABLE}={setting})")
 
 
-def _parsed(asked: str) -> tuple[str, int, str]:
-    parts = asked.split(":")
+def _parsed(setting: str) -> tuple[str, int, str]:
+    parts = setting.split(":")
     if len(parts) != 3 or not parts[1].isdecimal() or int(parts[1]) < 1 or parts[2] not in ("kill", "raise", "hang"):
         raise ValueError(
-            f"{VARIABLE} is name:count:action with a count of at least 1 and the action kill, raise or hang, "
-            f"not {asked!r}: correct or unset it"
+            f"{VARIABLE}: expected name:count:action with a count of at least 1 and the action kill, raise or hang, "
+            f"got {setting!r}"
         )
     return parts[0], int(parts[1]), parts[2]

@@ -1,4 +1,7 @@
-"""A folder that appears whole or not at all: written beside its target, flushed to the disk, then renamed."""
+"""Atomically created folders: written beside their target, flushed to disk, then renamed.
+
+Imports neither numpy nor pyarrow.
+"""
 
 from __future__ import annotations
 
@@ -10,42 +13,43 @@ import secrets
 import shutil
 from pathlib import Path
 
-from storage.errors import StoreError
+from storage.errors import Problem, StoreError
 from storage.failpoints import reach
-from storage.schema import MANIFEST
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
 
 class StagedFolder:
-    """A folder in the making, `.NAME.writing-XXXX` beside its target.
+    """A folder under construction, `.NAME.writing-XXXX` beside its target.
 
-    While it is written a lock is held on it, so that a later writer can tell what a killed one has left (and removes
-    that) from what is being written.
+    It is locked while it is written, so that a later writer can distinguish a folder in use from what a killed writer
+    left behind, and removes the latter.
 
     Args:
-        target: where the folder shall stand.
-        replace: whether a store that stands there gives way.
+        target: final path of the folder.
+        marker: file that identifies folders of this kind, such as `manifest.json`; only these are ever replaced.
+        replace: whether to replace an existing folder of this kind.
 
     Raises:
-        StoreError: something stands at the target that may not be replaced.
+        StoreError: the target exists and may not be replaced.
     """
 
-    def __init__(self, target: Path, *, replace: bool) -> None:
+    def __init__(self, target: Path, *, marker: str, replace: bool) -> None:
         self.target = Path(os.path.realpath(target))
+        self.marker = marker
         self.replace = replace
-        check_target(self.target, replace=self.replace)
+        check_target(self.target, marker=marker, replace=replace)
         self.target.parent.mkdir(parents=True, exist_ok=True)
         self._remove_leftovers()
         self.path, self._lock = self._create()
 
     def _remove_leftovers(self) -> None:
-        """What killed writers have left for this target."""
-        for left in self.target.parent.glob(f".{self.target.name}.writing-*"):
-            lock = _try_lock(left)
+        """Removes the folders that killed writers left behind for this target."""
+        for folder in self.target.parent.glob(f".{self.target.name}.writing-*"):
+            lock = _try_lock(folder)
             if lock is not None:
-                shutil.rmtree(left, ignore_errors=True)
+                shutil.rmtree(folder, ignore_errors=True)
                 os.close(lock)
 
     def _create(self) -> tuple[Path, int]:
@@ -55,24 +59,24 @@ class StagedFolder:
             lock = os.open(path, os.O_RDONLY)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:  # another writer takes it for a leftover and is removing it
+            except BlockingIOError:  # another writer considers it a leftover and is removing it
                 os.close(lock)
                 continue
-            except OSError:  # a file system without locks: nobody removes what they cannot lock
+            except OSError:  # a file system without locks: nobody removes what cannot be locked
                 return path, lock
             if path.exists():
                 return path, lock
             os.close(lock)
 
     def publish(self) -> None:
-        """Makes the folder stand at its target; afterwards the old or the new one is there, never a part of either.
+        """Moves the folder to its target, which holds the complete old or the complete new folder at any time.
 
         Raises:
-            StoreError: another writer was faster.
+            StoreError: another writer created the target first.
         """
         os.fsync(self._lock)
         reach("storage.writer.publish")
-        check_target(self.target, replace=self.replace)
+        check_target(self.target, marker=self.marker, replace=self.replace)
         if self.target.exists() and any(self.target.iterdir()):
             if not exchange(self.path, self.target):
                 swap_in_two_steps(self.path, self.target)
@@ -83,7 +87,7 @@ class StagedFolder:
                 self.path.rename(self.target)
             except OSError as error:
                 if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                    check_target(self.target, replace=self.replace)
+                    check_target(self.target, marker=self.marker, replace=self.replace)
                 raise
         sync_folder(self.target.parent)
         os.close(self._lock)
@@ -91,28 +95,46 @@ class StagedFolder:
             shutil.rmtree(old, ignore_errors=True)
 
     def discard(self) -> None:
-        """Removes the folder; the target is as it was."""
+        """Removes the folder and leaves the target unchanged."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
 
 
-def check_target(target: Path, *, replace: bool) -> None:
-    """Refuses what a store may not take the place of.
+def check_target(target: Path, *, marker: str, replace: bool) -> None:
+    """Checks that a folder may be written at `target`, see `StagedFolder`.
 
     Raises:
-        StoreError: a file stands there, a folder with other files, or a store that shall not be replaced.
+        StoreError: the target is a file, a folder with other content, or a folder that may not be replaced.
     """
     if not target.exists():
         return
+    place = str(target)
     if not target.is_dir():
-        raise StoreError(f"a store is a folder, {target} is a file: choose another path or remove it")
-    if not any(target.iterdir()):
+        raise StoreError(
+            Problem(rule="exists", place=place, value="file", message="file exists, expected a folder or a new path")
+        )
+    files = sorted(path.name for path in target.iterdir())
+    if not files:
         return
-    if not (target / MANIFEST).exists():
-        raise StoreError(f"only a store is replaced, {target} holds other files: choose another path or empty it")
+    if marker not in files:
+        raise StoreError(
+            Problem(
+                rule="exists",
+                place=place,
+                value=files,
+                message=f"folder contains other files and no {marker}",
+                hint="choose another path or empty the folder",
+            )
+        )
     if not replace:
         raise StoreError(
-            f"a store is not overwritten, one stands at {target}: choose another path or ask to replace it (--replace)"
+            Problem(
+                rule="exists",
+                place=place,
+                value=marker,
+                message="already exists",
+                hint="choose another path or replace it (--replace)",
+            )
         )
 
 
@@ -130,12 +152,12 @@ def _try_lock(path: Path) -> int | None:
 
 
 def exchange(first: Path, second: Path) -> bool:
-    """Lets two folders change places in one step; False where the system cannot (Linux from 3.15 can)."""
+    """Swaps two folders in one step; returns False where the system cannot (Linux 3.15 and later can)."""
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if rename is None:
         return False
-    done = rename(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE)
-    if done == 0:
+    status = rename(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE)
+    if status == 0:
         return True
     number = ctypes.get_errno()
     if number in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
@@ -144,7 +166,7 @@ def exchange(first: Path, second: Path) -> bool:
 
 
 def swap_in_two_steps(new: Path, target: Path) -> None:
-    """Puts `new` at `target` and the old folder at the path of `new`, with a moment in which neither is at `target`.
+    """Swaps two folders with a moment in between in which neither is at `target`.
 
     A process killed in that moment leaves the old folder as `.NAME.replaced-XXXX` beside the target.
     """
@@ -160,12 +182,12 @@ def swap_in_two_steps(new: Path, target: Path) -> None:
 
 
 def put_aside(target: Path) -> list[Path]:
-    """Old stores that a writer killed in the middle of a replacement has left beside `target`."""
+    """Returns the old folders that an interrupted replacement left beside `target`."""
     return sorted(target.parent.glob(f".{target.name}.replaced-*"))
 
 
 def sync_folder(path: Path) -> None:
-    """Flushes the folder's list of names to the disk."""
+    """Flushes the directory entries of a folder to disk."""
     folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -174,7 +196,7 @@ def sync_folder(path: Path) -> None:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Writes a new file and flushes it to the disk."""
+    """Writes a new file and flushes it to disk."""
     with path.open("xb") as file:
         file.write(content)
         file.flush()

@@ -1,4 +1,4 @@
-"""From a data set on disk to a store."""
+"""Imports a dataset on disk as a store."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from storage.arrays import Conversion
+from storage.constants import MANIFEST, Limits
 from storage.folders import check_target
 from storage.layouts import Layout, Progress, Survey, no_progress
-from storage.schema import Limits
 from storage.writer import StoreWriter
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import has done.
+    """Result of an import.
 
     Attributes:
-        survey: what was found.
-        conversion: what converting the features to the store's dtype has changed.
+        survey: properties of the dataset.
+        conversion: rounding errors of the conversion to the dtype of the store.
     """
 
     survey: Survey
@@ -35,20 +35,20 @@ def import_data(
     limits: Limits | None = None,
     progress: Progress = no_progress,
 ) -> Imported:
-    """Checks a data set whole, then writes it as a store.
+    """Validates a whole dataset, then writes it as a store.
 
     Args:
-        layout: the data set.
-        target: where the store shall stand.
-        times: any of fps, window, stride and offset (see `StoreWriter`).
-        replace: whether a store that stands there gives way.
-        limits: when row groups and shards are closed.
-        progress: is told of each clip that is checked and written.
+        layout: dataset to import.
+        target: folder of the new store.
+        times: any of fps, window, stride and offset, see `StoreWriter`.
+        replace: whether to replace an existing store at `target`.
+        limits: sizes at which row groups and shards are closed.
+        progress: called for each clip that is checked and written.
 
     Raises:
-        StoreError: something stands at the target, or all problems of the data set: nothing is written then.
+        StoreError: the target exists, or the dataset is invalid (all problems). Nothing is written then.
     """
-    check_target(target, replace=replace)
+    check_target(target, marker=MANIFEST, replace=replace)
     survey = layout.survey(progress)
     writer = StoreWriter(
         target,
@@ -63,14 +63,6 @@ def import_data(
     )
     with writer:
         for done, clip in enumerate(layout.clips(), 1):
-            writer.add(
-                clip.id,
-                clip.features,
-                transcript=clip.transcript,
-                lengths=clip.lengths,
-                splits=clip.splits,
-                group=clip.group,
-                activity=clip.activity,
-            )
+            writer.add_clip(clip)
             progress("writing", done, survey.n_videos)
     return Imported(survey, writer.conversion)

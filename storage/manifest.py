@@ -1,4 +1,4 @@
-"""The store's header: small whatever the store's size, typed and versioned."""
+"""Header of a store: typed, versioned and small for stores of any size."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from storage.errors import StoreError, some
-from storage.schema import DTYPES, FORMAT, FORMAT_VERSION, MANIFEST
+from storage.constants import DTYPES, FORMAT, FORMAT_VERSION, RESTORE_HINT
+from storage.errors import Problem, StoreError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
-    """A file of the store as it was written.
+    """Name, size and checksum of a file at the time of writing.
 
     Attributes:
-        file: its name in the store's folder.
-        bytes: its size.
-        sha256: of its bytes, hexadecimal.
+        file: name in the folder of the store.
+        bytes: size of the file.
+        sha256: hexadecimal checksum of its bytes.
     """
 
     file: str
@@ -32,8 +32,8 @@ class Shard(FileEntry):
     """A file of features.
 
     Attributes:
-        row_groups: how many it has.
-        frames: how many rows it has.
+        row_groups: number of Parquet row groups.
+        frames: number of rows.
     """
 
     row_groups: int
@@ -42,24 +42,24 @@ class Shard(FileEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What holds for the whole store.
+    """Properties of a whole store; times are None if they are not known.
 
     Attributes:
         format_version: 1.
         dim: D, values per frame.
         dtype: `float16`, `float32` or `float64`.
-        vocabulary: action names, id `n` is `vocabulary[n]`.
-        background: names of the actions that stand for "nothing of interest"; may be empty.
-        fps: feature frames per second, None where it is not known.
-        window: seconds of the recording that one frame's features look at.
+        vocabulary: action names; the id of an action is its index.
+        background: names of the actions that mean "nothing of interest"; may be empty.
+        fps: feature frames per second.
+        window: seconds of the recording that the features of one frame cover.
         stride: seconds from one frame to the next.
-        offset: seconds from the recording's beginning to the first frame's window.
+        offset: seconds from the beginning of the recording to the window of the first frame.
         splits: names of the splits.
-        n_videos: clips in the store.
-        n_frames: frames of all clips.
-        videos: the file of records.
-        shards: the files of features, in order.
-        metadata: whatever else the writer wanted to say.
+        n_videos: number of clips.
+        n_frames: number of frames of all clips.
+        videos: file of records.
+        shards: files of features, in order.
+        metadata: additional information of the writer.
     """
 
     dim: int
@@ -80,57 +80,71 @@ class Manifest:
 
     @property
     def sha256(self) -> str:
-        """Of the whole manifest, and through its checksums of the whole store."""
+        """Checksum of the manifest, which contains the checksums of all other files."""
         return _checksum(_body(self))
 
     @property
     def n_bytes(self) -> int:
-        """Of all files of the store."""
+        """Size of all files of the store."""
         return self.videos.bytes + sum(shard.bytes for shard in self.shards) + len(self.to_json().encode())
 
     def to_json(self) -> str:
-        """The text of `manifest.json`."""
+        """Returns the text of `manifest.json`."""
         return json.dumps({**_body(self), "sha256": self.sha256}, indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str | bytes, place: str) -> Manifest:
-        """The inverse of `to_json`.
+        """Parses and validates the text of `manifest.json`.
 
         Args:
-            text: content of `manifest.json`.
-            place: its path, for the problems.
+            text: content of the file.
+            place: path of the file, for the problems.
 
         Raises:
-            StoreError: no JSON object, another format or format version, a field that is missing or of the wrong type,
-                or a text that was changed after it had been written.
+            StoreError: invalid JSON, another format or format version, fields that are missing or of the wrong type
+                (all of them), or a text that was edited.
         """
         try:
             value = json.loads(text)
         except (UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise StoreError(f"a manifest is JSON, {place} is not ({error}): copy or import the store again") from error
+            raise StoreError(
+                Problem(rule="unreadable", place=place, message=f"invalid JSON ({error})", hint=RESTORE_HINT)
+            ) from error
         if not isinstance(value, dict) or value.get("format") != FORMAT:
-            raise StoreError(f'a manifest has "format": "{FORMAT}", {place} has not: this is no feature store')
+            raise StoreError(
+                Problem(
+                    rule="type",
+                    place=place,
+                    value=value.get("format") if isinstance(value, dict) else type(value).__name__,
+                    message=f'not the manifest of a feature store, expected "format": "{FORMAT}"',
+                )
+            )
         _check_version(value.get("format_version"), place)
         _check_types(value, place)
         if value["sha256"] != _checksum({key: value[key] for key in value if key != "sha256"}):
             raise StoreError(
-                f"a manifest agrees with its own checksum, {place} does not: it was damaged or edited; "
-                "copy or import the store again"
+                Problem(
+                    rule="damaged",
+                    place=place,
+                    value=value["sha256"],
+                    message="fails its own checksum, the file was damaged or edited",
+                    hint=RESTORE_HINT,
+                )
             )
-        known = {key: value[key] for key in _FIELDS if key not in ("format", "sha256")}
+        fields = {key: value[key] for key in _FIELDS if key not in ("format", "sha256")}
         for name in ("vocabulary", "background", "splits"):
-            known[name] = tuple(known[name])
+            fields[name] = tuple(fields[name])
         for name in ("fps", "window", "stride", "offset"):
-            known[name] = None if known[name] is None else float(known[name])
-        known["videos"] = FileEntry(**{key: known["videos"][key] for key in _FILE})
-        known["shards"] = tuple(Shard(**{key: shard[key] for key in _SHARD}) for shard in known["shards"])
-        return cls(**known)
+            fields[name] = None if fields[name] is None else float(fields[name])
+        fields["videos"] = FileEntry(**{key: fields["videos"][key] for key in _FILE})
+        fields["shards"] = tuple(Shard(**{key: shard[key] for key in _SHARD}) for shard in fields["shards"])
+        return cls(**fields)
 
 
 def _body(manifest: Manifest) -> dict[str, Any]:
     value = asdict(manifest)
     version = value.pop("format_version")
-    # Through JSON and back, so that the checksum is of what a reader will see.
+    # Through JSON and back, so that the checksum covers the values that a reader sees.
     return dict(json.loads(json.dumps({"format": FORMAT, "format_version": version, **value})))
 
 
@@ -142,11 +156,17 @@ def _checksum(body: dict[str, Any]) -> str:
 def _check_version(version: object, place: str) -> None:
     if version == FORMAT_VERSION and not isinstance(version, bool):
         return
-    advice = "import the recordings again"
+    hint = "import the recordings again"
     if isinstance(version, int) and version > FORMAT_VERSION:
-        advice = "install a newer mucon, or " + advice
+        hint = "install a newer mucon or " + hint
     raise StoreError(
-        f"the store's format version is {version!r}, this program knows {FORMAT_VERSION} ({place}): {advice}"
+        Problem(
+            rule="version",
+            place=place,
+            value=version,
+            message=f"unsupported format version {version!r}, expected {FORMAT_VERSION}",
+            hint=hint,
+        )
     )
 
 
@@ -214,9 +234,17 @@ _FIELDS: dict[str, Check] = {
 
 
 def _check_types(value: dict[str, Any], place: str) -> None:
-    wrong = [name for name, check in _FIELDS.items() if name not in value or not check(value[name])]
-    if wrong:
-        raise StoreError(
-            f"{MANIFEST} has fields of stated types, {place} lacks these or has them wrong: {some(wrong, 20)}: "
-            "copy or import the store again"
-        )
+    problems = []
+    for name, check in _FIELDS.items():
+        if name not in value:
+            problems.append(
+                Problem(rule="missing", place=f"{place}: {name}", message="missing field", hint=RESTORE_HINT)
+            )
+        elif not check(value[name]):
+            problems.append(
+                Problem(
+                    rule="type", place=f"{place}: {name}", value=value[name], message="invalid value", hint=RESTORE_HINT
+                )
+            )
+    if problems:
+        raise StoreError(problems)

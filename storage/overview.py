@@ -1,44 +1,45 @@
-"""A store at a glance, as data and as text."""
+"""Summary of a store as data and as text."""
 
 from __future__ import annotations
 
 import statistics
 from collections import Counter
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from storage.reader import Store
+if TYPE_CHECKING:
+    from storage.reader import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """What `inspect` shows.
+    """Output of `inspect`.
 
     Attributes:
-        path: of the store.
-        format_version: of the store.
-        videos: how many clips.
-        frames: of all clips.
-        shortest: fewest frames of a clip.
-        median: median frames of a clip.
-        longest: most frames of a clip.
+        path: folder of the store.
+        format_version: version of its format.
+        videos: number of clips.
+        frames: number of frames of all clips.
+        shortest: frames of the shortest clip.
+        median: median number of frames.
+        longest: frames of the longest clip.
         dim: D.
-        dtype: of the features.
-        fps: frames per second, None where not known.
-        actions: names, in the order of their ids.
-        background: names among them.
-        splits: clips in each part, such as `1:train`.
-        groups: distinct groups, clips without one not counted.
-        activities: distinct activities, likewise.
-        with_transcript: clips whose transcript is known.
-        with_lengths: clips whose lengths are known as well.
-        distinct_transcripts: how many.
-        segments_median: median segments of a clip with a transcript, None where there is none.
-        segments_longest: most segments of a clip, likewise.
-        action_frames: share of the frames with known labels, by action, the commonest first.
-        shards: files of features.
-        bytes: of all files.
-        simulated: from what the features were simulated, None where they were not.
+        dtype: dtype of the features.
+        fps: frames per second, None if not known.
+        actions: names in the order of their ids.
+        background: names of the background actions.
+        splits: number of clips by split part, such as `1:train`.
+        groups: number of distinct groups.
+        activities: number of distinct activities.
+        with_transcript: number of clips with a transcript.
+        with_lengths: number of clips with a transcript and lengths.
+        distinct_transcripts: number of distinct transcripts.
+        segments_median: median number of segments of the clips with a transcript, None without such clips.
+        segments_longest: largest number of segments, likewise.
+        action_frames: share of the labelled frames by action, most frequent first.
+        shards: number of files of features.
+        bytes: size of all files.
+        simulated: origin of simulated features, None for real ones.
     """
 
     path: str
@@ -67,12 +68,12 @@ class Overview:
     simulated: str | None
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the fields for JSON."""
         return asdict(self)
 
 
 def overview(store: Store) -> Overview:
-    """Of an open store; reads its records, no features."""
+    """Summarises an open store; reads its records, but no features."""
     manifest, records = store.manifest, store.catalogue
     frames = records.frames.tolist()
     transcripts = [tuple(transcript) for transcript in records.column("transcript") if transcript is not None]
@@ -116,12 +117,15 @@ def overview(store: Store) -> Overview:
 
 
 def overview_lines(view: Overview) -> list[str]:
-    """The overview as aligned lines."""
+    """Formats the overview as aligned lines."""
     seconds = f", {view.frames / view.fps / 3600:.2f} h at {view.fps:g} frames per second" if view.fps else ""
     rows = [
         ("store", f"{view.path} (format {view.format_version})"),
         ("videos", f"{view.videos}"),
-        ("frames", f"{view.frames} in all; {view.shortest} / {view.median:g} / {view.longest} min/median/max{seconds}"),
+        (
+            "frames",
+            f"{view.frames} in total; {view.shortest} / {view.median:g} / {view.longest} min/median/max{seconds}",
+        ),
         ("features", f"D = {view.dim}, {view.dtype}{', simulated: ' + view.simulated if view.simulated else ''}"),
         ("actions", f"{len(view.actions)}: {', '.join(view.actions)}"),
         ("background", ", ".join(view.background) or "none"),
@@ -132,7 +136,9 @@ def overview_lines(view: Overview) -> list[str]:
         rows.append(("splits", ", ".join(f"{part} {count}" for part, count in view.splits.items())))
     else:
         rows.append(("splits", "none"))
-    rows.append(("annotation", f"{view.with_transcript} videos have a transcript, {view.with_lengths} lengths too"))
+    rows.append(
+        ("annotation", f"{view.with_transcript} videos with a transcript, {view.with_lengths} also with lengths")
+    )
     if view.segments_longest is not None:
         rows.append(
             (
@@ -142,8 +148,8 @@ def overview_lines(view: Overview) -> list[str]:
             )
         )
     if view.action_frames:
-        commonest, share = next(iter(view.action_frames.items()))
-        rows.append(("commonest", f"{commonest} has {100 * share:.1f} % of the labelled frames"))
+        action, share = next(iter(view.action_frames.items()))
+        rows.append(("top action", f"{action}, {100 * share:.1f} % of the labelled frames"))
     rows.append(
         ("on disk", f"{size_text(view.bytes)} in {view.shards} file{'s' if view.shards > 1 else ''} of features")
     )
@@ -152,17 +158,17 @@ def overview_lines(view: Overview) -> list[str]:
 
 
 def _simulated(facts: Any) -> str | None:
-    """The store's metadata about simulation in a few words."""
+    """Summarises the metadata about simulation."""
     if facts is None:
         return None
     if not isinstance(facts, dict):
         return str(facts)
     names = ("like", "preset", "seed")
-    return ", ".join(f"{name} {facts[name]}" for name in names if name in facts) or "by unnamed means"
+    return ", ".join(f"{name} {facts[name]}" for name in names if name in facts) or "yes"
 
 
 def size_text(n_bytes: int) -> str:
-    """Bytes for people.
+    """Formats a number of bytes.
 
     >>> size_text(999), size_text(8_600_000)
     ('999 B', '8.6 MB')

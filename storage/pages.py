@@ -1,4 +1,4 @@
-"""Where the values of a Parquet page begin: its header (Thrift, compact protocol), read and foretold.
+"""Reads the header of a Parquet page (Thrift, compact protocol) and predicts its size, to locate the values.
 
 Source: parquet.thrift, `PageHeader`; Thrift compact protocol specification.
 """
@@ -21,15 +21,15 @@ Buffer = bytes | memoryview
 
 @dataclass(frozen=True, slots=True)
 class PageHeader:
-    """What a page says of itself.
+    """Header of a Parquet page.
 
     Attributes:
         kind: 0 for a data page of version 1.
-        stored_bytes: bytes of the page as it stands in the file.
-        plain_bytes: bytes of the page without compression.
-        n_values: values in it, None when it is no data page of version 1.
+        stored_bytes: size of the page in the file.
+        plain_bytes: size of the page without compression.
+        n_values: number of values, None for other pages than data pages of version 1.
         encoding: 0 for PLAIN, None as above.
-        header_bytes: bytes of the header itself.
+        header_bytes: size of the header itself.
     """
 
     kind: int
@@ -40,7 +40,7 @@ class PageHeader:
     header_bytes: int
 
     def is_plain(self, n_values: int, width: int) -> bool:
-        """Whether the page holds exactly `n_values` values of `width` bytes, uncompressed, one after the other."""
+        """Returns whether the page consists of `n_values` uncompressed values of `width` bytes, one after the other."""
         return (
             self.kind == _DATA_PAGE
             and self.encoding == _PLAIN
@@ -50,10 +50,10 @@ class PageHeader:
 
 
 def read_page_header(data: Buffer) -> PageHeader:
-    """The header at the beginning of `data`.
+    """Parses the header at the beginning of `data`.
 
     Raises:
-        ValueError: these bytes are no page header.
+        ValueError: the bytes are not a page header.
     """
     reader = _Compact(data)
     try:
@@ -63,18 +63,18 @@ def read_page_header(data: Buffer) -> PageHeader:
         values = _number(inner[1]) if isinstance(inner, dict) else None
         encoding = _number(inner[2]) if isinstance(inner, dict) else None
     except (IndexError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"no Parquet page header: {error!r}") from error
+        raise ValueError(f"invalid Parquet page header: {error!r}") from error
     return PageHeader(kind, stored, plain, values, encoding, reader.position)
 
 
 def _number(value: object) -> int:
     if not isinstance(value, int):
-        raise TypeError("a number was expected")
+        raise TypeError("expected a number")
     return value
 
 
 class _Compact:
-    """Reads what a page header can hold: numbers, booleans, byte strings, structs and lists of these."""
+    """Parses the values that occur in a page header: numbers, booleans, byte strings, structs and lists of these."""
 
     def __init__(self, data: Buffer) -> None:
         self.data = data
@@ -94,7 +94,7 @@ class _Compact:
                 return value
             shift += 7
             if shift > 63:
-                raise IndexError("a number of more than 64 bits")
+                raise IndexError("number of more than 64 bits")
 
     def struct(self) -> dict[int, object]:
         fields: dict[int, object] = {}
@@ -122,18 +122,18 @@ class _Compact:
             head = self.byte()
             count = head >> 4 if head >> 4 != 15 else self.varint()
             if count > len(self.data) - self.position:
-                raise IndexError("a list longer than the data")
+                raise IndexError("list longer than the data")
             return [self.byte() if head & 0x0F in (1, 2) else self.value(head & 0x0F) for _ in range(count)]
         if kind == 12:
             return self.struct()
         raise KeyError(f"type {kind}")
 
     def skip(self, count: int) -> bytes:
-        taken = bytes(self.data[self.position : self.position + count])
-        if len(taken) != count:
-            raise IndexError("cut short")
+        data = bytes(self.data[self.position : self.position + count])
+        if len(data) != count:
+            raise IndexError("truncated data")
         self.position += count
-        return taken
+        return data
 
 
 def _unzigzag(value: int) -> int:
@@ -152,7 +152,7 @@ def _variable_bytes(data: Buffer, n_values: int) -> int:
 
 
 def fixed_header_bytes(schema: pa.Schema) -> int:
-    """Bytes of a page header of this pyarrow beside its four numbers, measured on a file of one frame in memory."""
+    """Measures the size of this pyarrow's page header without its four numbers, on a file of one frame in memory."""
     frame = bytes(schema.field(0).type.byte_width)
     sink = io.BytesIO()
     row = pa.Array.from_buffers(schema.field(0).type, 1, [None, pa.py_buffer(frame)])
@@ -164,13 +164,13 @@ def fixed_header_bytes(schema: pa.Schema) -> int:
 
 
 def padding(position: int, fixed: int, data: Buffer, n_values: int, alignment: int) -> int:
-    """Zero bytes to write at `position` so that the values of the page that follows begin aligned.
+    """Returns how many zero bytes to write at `position` so that the values of the next page are aligned.
 
     Args:
-        position: bytes in the file so far.
-        fixed: from `fixed_header_bytes`.
-        data: the page's bytes.
-        n_values: values in the page.
-        alignment: what the offset of the values shall be a multiple of.
+        position: size of the file so far.
+        fixed: result of `fixed_header_bytes`.
+        data: bytes of the page.
+        n_values: number of values in the page.
+        alignment: divisor of the file offset of the values.
     """
     return -(position + fixed + _variable_bytes(data, n_values)) % alignment

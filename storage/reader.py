@@ -1,4 +1,4 @@
-"""Reads a store: one clip by its id, or a range of its frames, mapped where the layout allows."""
+"""Reads clips, or ranges of their frames, from a store; maps them into memory where the file layout allows."""
 
 from __future__ import annotations
 
@@ -13,24 +13,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from storage.errors import StoreError, nearest, some
+from storage.constants import MANIFEST, RESTORE_HINT
+from storage.errors import Problem, StoreError, nearest, some
 from storage.folders import put_aside
 from storage.manifest import FileEntry, Manifest
 from storage.records import Catalogue, Record
-from storage.schema import MANIFEST, little_endian
+from storage.schema import little_endian
 from storage.shards import ShardReader
 
 
 class Store:
-    """A data set on disk; made by `open_store`.
+    """An open store, see `open_store`.
 
-    Safe to use from several threads and after a fork; pickles as its path and is opened again where it is unpickled.
-    What was open stays readable, and stays the same, when another writer replaces the store.
+    Safe to use from several threads and after a fork. Pickles as its path and is opened again when it is unpickled.
+    An open store stays readable and unchanged when a writer replaces it on disk.
 
     Attributes:
-        path: its folder, absolute.
-        manifest: what holds for the whole store.
-        ids: of the clips, sorted.
+        path: absolute path of its folder.
+        manifest: properties of the whole store.
+        ids: sorted names of the clips.
+        catalogue: records of the clips.
     """
 
     def __init__(self, path: Path, manifest: Manifest, catalogue: Catalogue, shards: list[memoryview]) -> None:
@@ -57,59 +59,64 @@ class Store:
         return _reopened, (self.path, self.manifest.sha256)
 
     def record(self, video: str) -> Record:
-        """What is known of a clip.
+        """Returns the record of a clip.
 
         Raises:
-            StoreError: there is no clip of that name.
+            StoreError: unknown clip.
         """
         return self.catalogue.record(video)
 
     @property
     def parts(self) -> dict[str, tuple[str, ...]]:
-        """The sorted ids of each part of each split, such as `1:train`."""
+        """Sorted ids of each split part, such as `1:train`."""
         if self._parts is None:
             self._parts = self.catalogue.parts()
         return self._parts
 
     def split(self, name: str, part: str) -> tuple[str, ...]:
-        """The sorted ids of a part of a split.
+        """Returns the sorted ids of a split part.
 
         Args:
-            name: of the split, such as `1`.
-            part: `train` or `test`, or what else the store has.
+            name: name of the split, such as `1`.
+            part: name of the part, such as `train` or `test`.
 
         Raises:
-            StoreError: the store has no such part.
+            StoreError: unknown split part.
         """
-        found = self.parts.get(f"{name}:{part}")
-        if found is None:
-            known = some(self.parts, 20) or "none"
+        ids = self.parts.get(f"{name}:{part}")
+        if ids is None:
             raise StoreError(
-                f"the store has the split parts {known}, not {name}:{part} ({self.path}): name one of them"
+                Problem(
+                    rule="unknown",
+                    place=str(self.path),
+                    value=f"{name}:{part}",
+                    message=f"unknown split part {name}:{part}",
+                    hint=f"expected one of {some(self.parts, 20)}" if self.parts else "the store has no splits",
+                )
             )
-        return found
+        return ids
 
     def features(self, video: str, start: int = 0, stop: int | None = None) -> NDArray[Any]:
-        """Frames `start` to `stop` (exclusive; None: to the end) of a clip.
+        """Returns the frames `start` to `stop` (exclusive) of a clip.
 
         Args:
-            video: its id.
+            video: name of the clip.
             start: at least 0.
-            stop: at least `start`, at most T.
+            stop: from `start` to T; default T.
 
         Returns:
-            `[stop-start D]` of the store's dtype, read-only and C-ordered; a view of the file where its layout allows.
+            `[stop-start D]` of the dtype of the store, read-only and C-ordered; a view of the file where its layout
+            allows.
 
         Raises:
-            StoreError: no clip of that name, frames that it has not, or a damaged file.
+            StoreError: unknown clip, frames out of range, or a damaged file.
         """
         index = self.catalogue.index(video)
         frames = int(self.catalogue.frames[index])
         end = frames if stop is None else stop
         if not 0 <= start <= end <= frames:
-            raise StoreError(
-                f"frames of {video!r} are 0 to {frames}, {start} to {end} are asked for: stay within the clip"
-            )
+            expected = f"a range of frames within 0 to {frames}"
+            raise StoreError(Problem(rule="range", place=video, value=(start, end), expected=expected))
         first = int(self.catalogue.shard_row[index])
         data = self.shard(int(self.catalogue.shard[index])).rows(first + start, first + end)
         values = data.view(self._dtype)
@@ -119,39 +126,44 @@ class Store:
         return values.reshape(end - start, self.manifest.dim)
 
     def is_mapped(self, video: str) -> bool:
-        """Whether `features` of this clip are a view of the file.
+        """Returns whether `features` of this clip are a view of the file.
 
         Raises:
-            StoreError: no clip of that name, or a damaged file.
+            StoreError: unknown clip, or a damaged file.
         """
         index = self.catalogue.index(video)
         first = int(self.catalogue.shard_row[index])
         return self.shard(int(self.catalogue.shard[index])).is_mapped(first, self._dtype.itemsize)
 
     def shard(self, index: int) -> ShardReader:
-        """A file of features, whose footer is read when it is first asked for.
+        """Returns the reader of a file of features; the first call reads the footer of the file.
 
         Raises:
-            StoreError: it is damaged.
+            StoreError: unknown shard, or a damaged file.
         """
-        found = self._shards.get(index)
-        if found is None:
+        reader = self._shards.get(index)
+        if reader is None:
             if not 0 <= index < len(self._data):
                 raise StoreError(
-                    f"the store has {len(self._data)} shards, a record names shard {index} ({self.path}): "
-                    "copy or import the store again"
+                    Problem(
+                        rule="mismatch",
+                        place=str(self.path),
+                        value=index,
+                        message=f"a record refers to shard {index} of {len(self._data)}",
+                        hint=RESTORE_HINT,
+                    )
                 )
             place = str(self.path / self.manifest.shards[index].file)
             # No lock, which a fork could leave locked: at worst two threads read the same footer.
-            found = self._shards.setdefault(index, ShardReader(self._data[index], self._width, place))
-        return found
+            reader = self._shards.setdefault(index, ShardReader(self._data[index], self._width, place))
+        return reader
 
 
 def open_store(path: str | os.PathLike[str]) -> Store:
-    """Opens the store in a folder: reads its manifest and records, no features.
+    """Opens the store in a folder; reads its manifest and records, but no features.
 
     Raises:
-        StoreError: no store there, another format version, or a file that is missing, cut short or damaged.
+        StoreError: no such store, another format version, or files that are missing, truncated or damaged.
     """
     loaded = load(Path(path))
     problems = [problem for _, problem in loaded.shards if problem is not None]
@@ -162,26 +174,26 @@ def open_store(path: str | os.PathLike[str]) -> Store:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A store's files.
+    """The files of a store.
 
     Attributes:
-        path: its folder, absolute.
-        manifest: its header.
-        catalogue: its records.
-        shards: for each file of features its bytes, mapped, and a line about what is wrong with its size.
+        path: absolute path of the folder.
+        manifest: properties of the whole store.
+        catalogue: records of the clips.
+        shards: mapped bytes of each file of features, and the problem if the file is missing or has another size.
     """
 
     path: Path
     manifest: Manifest
     catalogue: Catalogue
-    shards: list[tuple[memoryview, str | None]]
+    shards: list[tuple[memoryview, Problem | None]]
 
 
 def load(path: Path) -> Loaded:
-    """Reads manifest and records and maps the files of features, whose content is not looked at.
+    """Reads manifest and records, and maps the files of features without reading them.
 
     Raises:
-        StoreError: no store there, another format version, or damaged manifest or records.
+        StoreError: no such store, another format version, or damaged manifest or records.
     """
     folder = Path(os.path.realpath(path))
     try:
@@ -189,56 +201,61 @@ def load(path: Path) -> Loaded:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StoreError(_missing(folder)) from error
     except OSError as error:
-        raise StoreError(f"the store {folder} cannot be opened ({error.strerror}): see to its permissions") from error
+        raise StoreError(_cannot_open(folder, error)) from error
     try:
-        # All files through one handle: of one store, even when another takes its place meanwhile.
+        # One handle for all files: they belong to one store, even if it is replaced meanwhile.
         manifest = _manifest(folder, handle)
         catalogue = _catalogue(folder, handle, manifest)
         return Loaded(folder, manifest, catalogue, [_listed(folder, handle, shard) for shard in manifest.shards])
     except PermissionError as error:
-        raise StoreError(f"a file of the store {folder} cannot be read ({error}): see to its permissions") from error
+        raise StoreError(_cannot_open(folder / str(error.filename), error)) from error
     finally:
         os.close(handle)
+
+
+def _cannot_open(path: Path, error: OSError) -> Problem:
+    return Problem(rule="unreadable", place=str(path), value=error.strerror, message=f"cannot open ({error.strerror})")
 
 
 def _manifest(folder: Path, handle: int) -> Manifest:
     header = _mapped(handle, MANIFEST)
     if header is None:
-        raise StoreError(f"a store is a folder with {MANIFEST}, {folder} has none: name the folder of a store")
+        raise StoreError(Problem(rule="missing", place=str(folder), message=f"not a feature store (no {MANIFEST})"))
     return Manifest.from_json(bytes(header), str(folder / MANIFEST))
 
 
 def _catalogue(folder: Path, handle: int, manifest: Manifest) -> Catalogue:
-    place = folder / manifest.videos.file
+    path = folder / manifest.videos.file
     data, problem = _listed(folder, handle, manifest.videos)
-    if problem is None and hashlib.sha256(data).hexdigest() != manifest.videos.sha256:
-        problem = f"the records agree with their checksum, {place} does not: copy or import the store again"
+    if problem is None and (digest := hashlib.sha256(data).hexdigest()) != manifest.videos.sha256:
+        problem = Problem(
+            rule="damaged", place=str(path), value=digest, message="fails its checksum", hint=RESTORE_HINT
+        )
     if problem is not None:
         raise StoreError(problem)
     try:
         table = pq.ParquetFile(pa.BufferReader(pa.py_buffer(data))).read(use_threads=False)
     except (pa.ArrowException, OSError) as error:
-        raise StoreError(f"the records are a Parquet file, {place} is not ({error}): import the store again") from error
-    return Catalogue(table, str(place))
+        message = f"invalid Parquet file ({error})"
+        raise StoreError(Problem(rule="unreadable", place=str(path), message=message, hint=RESTORE_HINT)) from error
+    return Catalogue(table, path)
 
 
-def _listed(folder: Path, handle: int, entry: FileEntry) -> tuple[memoryview, str | None]:
-    """A file of the manifest, and what is wrong with its size."""
+def _listed(folder: Path, handle: int, entry: FileEntry) -> tuple[memoryview, Problem | None]:
+    """Maps a file of the manifest; the problem reports a missing file or another size."""
     data = _mapped(handle, entry.file)
-    place = folder / entry.file
+    place = str(folder / entry.file)
     if data is None:
-        return memoryview(b""), f"the manifest names {entry.file}, {place} is missing: copy or import the store again"
+        return memoryview(b""), Problem(rule="missing", place=place, message="missing file", hint=RESTORE_HINT)
     if len(data) != entry.bytes:
-        what = "cut short" if len(data) < entry.bytes else "longer than it was written"
-        return data, (
-            f"{entry.file} has {entry.bytes} bytes by the manifest, {place} has {len(data)}: it is {what}; "
-            "copy or import the store again"
-        )
+        state = "truncated" if len(data) < entry.bytes else "longer than written"
+        message = f"{state}: expected {entry.bytes} bytes, got {len(data)}"
+        return data, Problem(rule="damaged", place=place, value=len(data), message=message, hint=RESTORE_HINT)
     return data, None
 
 
 def _mapped(handle: int, name: str) -> memoryview | None:
-    """The bytes of a file in the folder, None where there is none."""
+    """Maps a file in the folder; returns None if it does not exist."""
     try:
         file = os.open(name, os.O_RDONLY, dir_fd=handle)
     except FileNotFoundError:
@@ -251,20 +268,29 @@ def _mapped(handle: int, name: str) -> memoryview | None:
         os.close(file)
 
 
-def _missing(folder: Path) -> str:
-    line = f"a store is a folder, {folder} is none"
+def _missing(folder: Path) -> Problem:
+    message, hint = "no such store", "create one with `mucon store import`"
     if aside := put_aside(folder):
-        return f"{line}; a replacement was interrupted: rename {aside[-1]} to it"
-    if folder.parent.is_dir():
-        near = nearest(folder.name, [entry.name for entry in folder.parent.iterdir() if entry.is_dir()])
-        return f"{line}{near}: name the folder of a store, or make one with `mucon store import`"
-    return f"{line}, nor is {folder.parent}: name the folder of a store, or make one with `mucon store import`"
+        hint = f"a replacement was interrupted, rename {aside[-1]} to {folder}"
+    elif folder.exists():
+        message = "not a folder, expected the folder of a store"
+    elif folder.parent.is_dir():
+        message += nearest(folder.name, [entry.name for entry in folder.parent.iterdir() if entry.is_dir()])
+    else:
+        message += f", {folder.parent} does not exist either"
+    return Problem(rule="missing", place=str(folder), message=message, hint=hint)
 
 
 def _reopened(path: Path, sha256: str) -> Store:
     store = open_store(path)
     if store.manifest.sha256 != sha256:
         raise StoreError(
-            f"an unpickled store is the one that was pickled, {path} was replaced in between: open it anew"
+            Problem(
+                rule="state",
+                place=str(path),
+                value=store.manifest.sha256,
+                message="the store was replaced after it was pickled",
+                hint="open it again with `open_store`",
+            )
         )
     return store

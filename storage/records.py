@@ -1,9 +1,10 @@
-"""What the store knows about each clip: the rows of `videos.parquet`."""
+"""Records of the clips of a store: the rows of `videos.parquet`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from storage.arrays import Statistics
-from storage.errors import StoreError, nearest, some
+from storage.constants import RESTORE_HINT
+from storage.errors import Problem, StoreError, nearest
 from storage.schema import VIDEOS_SCHEMA
 
 IntArray = NDArray[np.int64]
@@ -19,21 +21,21 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One clip.
+    """Metadata of one clip; None means not known.
 
     Attributes:
-        id: its name, distinct in the store.
-        group: who or what it shares with others (the subject), None where that is not known.
+        id: unique name in the store.
+        group: what the clip shares with others, such as the subject.
         frames: T.
-        transcript: action ids of its segments in order, None where they are not known.
-        lengths: frames of the segments, their sum is `frames`; None where only the transcript is known.
-        splits: in which parts of which splits it stands, such as `1:train`.
-        activity: what the clip as a whole shows, None where that is not known.
-        sha256: of its features' bytes (little-endian, C order), hexadecimal.
-        shard: index of the file that has its features.
+        transcript: action ids of the segments in order.
+        lengths: frames of the segments, with the sum `frames`.
+        splits: split parts that contain the clip, such as `1:train`.
+        activity: what the clip as a whole shows.
+        sha256: hexadecimal checksum of the feature bytes (little-endian, C order).
+        shard: index of the file with the features.
         row_group: index in that file.
-        first_row: of the clip in the row group.
-        statistics: of its features.
+        first_row: row of the first frame in the row group.
+        statistics: statistics of the features.
     """
 
     id: str
@@ -51,7 +53,7 @@ class Record:
 
 
 def records_table(records: Iterable[Record]) -> pa.Table:
-    """The table of `videos.parquet`, sorted by id."""
+    """Returns the table of `videos.parquet`, sorted by id."""
     rows = []
     for record in sorted(records, key=lambda record: record.id):
         flat: dict[str, Any] = {
@@ -66,31 +68,34 @@ _STATISTICS = ("first_active", "last_active", "minimum", "maximum", "mean", "std
 
 
 class Catalogue:
-    """The records of a store; a record is made when it is asked for.
+    """All records of a store. `Record` objects are created on request.
 
     Args:
-        table: the content of `videos.parquet`.
-        place: the path of that file, for the problems.
+        table: content of `videos.parquet`.
+        path: path of that file, for the problems.
 
     Raises:
-        StoreError: a column is missing or of another type, or the ids are not distinct and sorted.
+        StoreError: a column is missing, of another type or has null values, or the ids are not distinct and sorted.
     """
 
-    def __init__(self, table: pa.Table, place: str) -> None:
-        missing = [f.name for f in VIDEOS_SCHEMA if f.name not in table.schema.names]
-        wrong = [f.name for f in VIDEOS_SCHEMA if f.name not in missing and table.schema.field(f.name).type != f.type]
-        if missing or wrong:
-            raise StoreError(
-                f"videos.parquet has the columns of the format, {place} lacks {some(missing) or 'none'} and has "
-                f"{some(wrong) or 'none'} of another type: copy or import the store again"
-            )
+    def __init__(self, table: pa.Table, path: Path) -> None:
+        problems = _column_problems(table, path)
+        if problems:
+            raise StoreError(problems)
+        self._path = path
         self._table = table.combine_chunks()
         self.ids: tuple[str, ...] = tuple(self._table["id"].to_pylist())
-        if any(a >= b for a, b in zip(self.ids, self.ids[1:], strict=False)):
-            raise StoreError(
-                f"the ids of videos.parquet are distinct and sorted, those of {place} are not: "
-                "copy or import the store again"
-            )
+        for before, after in zip(self.ids, self.ids[1:], strict=False):
+            if before >= after:
+                raise StoreError(
+                    Problem(
+                        rule="damaged",
+                        place=f"{path}: id",
+                        value=after,
+                        message=f"ids are not distinct and sorted, {after!r} follows {before!r}",
+                        hint=RESTORE_HINT,
+                    )
+                )
         self._index = {name: index for index, name in enumerate(self.ids)}
         self.frames = self._integers("frames")
         self.shard = self._integers("shard")
@@ -99,47 +104,53 @@ class Catalogue:
         self.shard_row = _shard_rows(self.shard, self.row_group, self.first_row, self.frames)
 
     def _integers(self, name: str) -> IntArray:
-        return np.asarray(self._table[name].to_numpy(), dtype=np.int64)
+        # `to_numpy` imports pandas.
+        return np.from_dlpack(self._table[name].combine_chunks()).astype(np.int64)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def has(self, video: str) -> bool:
-        """Whether there is a clip of that name."""
+        """Returns whether the store contains a clip of that name."""
         return video in self._index
 
     def index(self, video: str) -> int:
-        """Row of a clip.
+        """Returns the row of a clip.
 
         Raises:
-            StoreError: there is no clip of that name.
+            StoreError: unknown clip.
         """
-        found = self._index.get(video)
-        if found is None:
+        row = self._index.get(video)
+        if row is None:
             raise StoreError(
-                f"the store has no video {video!r}{nearest(str(video), self.ids)}: "
-                f"name one of its {len(self.ids)} videos"
+                Problem(
+                    rule="unknown",
+                    place=str(self._path.parent),
+                    value=video,
+                    message=f"unknown video {video!r}{nearest(str(video), self.ids)}",
+                    hint=f"the store contains {len(self.ids)} videos",
+                )
             )
-        return found
+        return row
 
     def record(self, video: str) -> Record:
-        """All that is known of a clip.
+        """Returns the record of a clip.
 
         Raises:
-            StoreError: there is no clip of that name.
+            StoreError: unknown clip.
         """
         return _record(self._table.slice(self.index(video), 1).to_pylist()[0])
 
     def records(self) -> list[Record]:
-        """All of them, in the order of the ids."""
+        """Returns all records in the order of the ids."""
         return [_record(row) for row in self._table.to_pylist()]
 
     def column(self, name: str) -> list[Any]:
-        """A column as a list, in the order of the ids."""
+        """Returns a column in the order of the ids."""
         return list(self._table[name].to_pylist())
 
     def parts(self) -> dict[str, tuple[str, ...]]:
-        """Ids, sorted, of each part of each split, such as `1:train`."""
+        """Returns the sorted ids of each split part, such as `1:train`."""
         members: dict[str, list[str]] = {}
         for video, splits in zip(self.ids, self.column("splits"), strict=True):
             for part in splits:
@@ -147,16 +158,36 @@ class Catalogue:
         return {part: tuple(members[part]) for part in sorted(members, key=natural)}
 
 
+def _column_problems(table: pa.Table, path: Path) -> list[Problem]:
+    problems = []
+    for field in VIDEOS_SCHEMA:
+        place = f"{path}: {field.name}"
+        if field.name not in table.schema.names:
+            problems.append(Problem(rule="missing", place=place, message="missing column", hint=RESTORE_HINT))
+            continue
+        column = table[field.name]
+        if column.type != field.type:
+            problems.append(
+                Problem(rule="type", place=place, value=str(column.type), expected=f"{field.type}", hint=RESTORE_HINT)
+            )
+        elif column.null_count and not field.nullable:
+            message = f"{column.null_count} null values in a required column"
+            problems.append(
+                Problem(rule="damaged", place=place, value=column.null_count, message=message, hint=RESTORE_HINT)
+            )
+    return problems
+
+
 def _record(row: dict[str, Any]) -> Record:
-    described = Statistics(**{name: row[name] for name in _STATISTICS})
+    statistics = Statistics(**{name: row[name] for name in _STATISTICS})
     plain = {name: value for name, value in row.items() if name in VIDEOS_SCHEMA.names and name not in _STATISTICS}
     for name in ("transcript", "lengths", "splits"):
         plain[name] = None if plain[name] is None else tuple(plain[name])
-    return Record(**plain, statistics=described)
+    return Record(**plain, statistics=statistics)
 
 
 def _shard_rows(shard: IntArray, row_group: IntArray, first_row: IntArray, frames: IntArray) -> IntArray:
-    """First row of each clip counted from the beginning of its shard: clips follow each other without a gap."""
+    """Returns the first row of each clip in its shard, where clips follow each other without gaps."""
     order = np.lexsort((first_row, row_group, shard))
     before = np.concatenate(([0], np.cumsum(frames[order])))[:-1]
     rows = np.empty_like(frames)
@@ -167,7 +198,7 @@ def _shard_rows(shard: IntArray, row_group: IntArray, first_row: IntArray, frame
 
 
 def natural(text: str) -> tuple[tuple[int, int, str], ...]:
-    """A sorting key by which `2` comes before `10`.
+    """Returns a sorting key that orders `2` before `10`.
 
     >>> sorted(["10:test", "2:train", "2:test"], key=natural)
     ['2:test', '2:train', '10:test']

@@ -1,4 +1,4 @@
-"""The rules of a store's content, each broken one told as a line."""
+"""Validation of the content of a store; each function returns the problems it finds."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from storage.errors import nearest, some
-from storage.schema import DTYPES, MAX_CLIP_BYTES
+from storage.constants import DTYPES, MAX_CLIP_BYTES
+from storage.errors import Problem, nearest, some
 
 _PART = re.compile(r"[^:\s]+:[^:\s]+")
+_TEXT = "printable text without leading or trailing blanks"
 
 
 def header_problems(
@@ -23,130 +24,170 @@ def header_problems(
     background: Sequence[str],
     times: Mapping[str, float | None],
     metadata: Mapping[str, Any],
-) -> list[str]:
-    """Lines about what holds for a whole store."""
+) -> list[Problem]:
+    """Checks the properties of a whole store."""
     problems = []
     if dim < 1:
-        problems.append(f"a frame has at least one value, dim is {dim}: give D")
+        problems.append(Problem(rule="range", place="dim", value=dim, expected="at least 1"))
     if dtype not in DTYPES:
-        problems.append(f"a store's dtype is one of {', '.join(DTYPES)}, not {dtype!r}: choose one of them")
+        problems.append(Problem(rule="unknown", place="dtype", value=dtype, expected=f"one of {', '.join(DTYPES)}"))
     problems += vocabulary_problems(vocabulary, background)
     for name, value in times.items():
         positive = name in ("fps", "window", "stride")
         if value is not None and (not math.isfinite(value) or (positive and value <= 0)):
-            kind = "a positive number" if positive else "a number"
-            problems.append(f"{name} is {kind} or None, not {value!r}: correct it")
+            kind = "a positive number" if positive else "a finite number"
+            problems.append(Problem(rule="range", place=name, value=value, expected=f"{kind} or None"))
     try:
         json.dumps(metadata, allow_nan=False)
     except (TypeError, ValueError) as error:
-        problems.append(f"metadata are values that JSON can hold, these are not ({error}): convert them")
+        problems.append(Problem(rule="type", place="metadata", message=f"not representable in JSON ({error})"))
     return problems
 
 
-def vocabulary_problems(vocabulary: Sequence[str], background: Sequence[str]) -> list[str]:
-    """Lines about action names that are missing, repeated or unusable, and background that is no action."""
+def vocabulary_problems(vocabulary: Sequence[str], background: Sequence[str]) -> list[Problem]:
+    """Checks that action names are valid and distinct, and that background names are distinct actions."""
     problems = []
     if not vocabulary:
-        problems.append("a vocabulary has at least one action, this one has none: name the actions")
+        problems.append(Problem(rule="missing", place="vocabulary", expected="at least one action"))
     for index, name in enumerate(vocabulary):
-        if not name or name != name.strip() or not name.isprintable():
-            problems.append(f"an action's name is printable text, that of id {index} is {name!r}: rename it")
-    twice = sorted({name for name in vocabulary if list(vocabulary).count(name) > 1})
-    problems += [f"action names are distinct, {name!r} stands more than once: rename one" for name in twice]
+        if not _is_text(name):
+            problems.append(Problem(rule="range", place=f"vocabulary, id {index}", value=name, expected=_TEXT))
     problems += [
-        f"background {name!r} is not among the actions{nearest(name, vocabulary)}: name an action"
+        Problem(rule="duplicate", place="vocabulary", value=name, message=f"duplicate action {name!r}")
+        for name in _repeated(vocabulary)
+    ]
+    problems += [
+        Problem(
+            rule="unknown",
+            place="background",
+            value=name,
+            message=f"unknown action {name!r}{nearest(name, vocabulary)}",
+        )
         for name in background
         if name not in vocabulary
     ]
-    if len(set(background)) < len(background):
-        problems.append(f"background names are distinct, these are {', '.join(background)}: name each once")
-    return problems
-
-
-def id_problems(video: str, splits: Sequence[str]) -> list[str]:
-    """Lines about a clip's name and the split parts in which it stands."""
-    problems = []
-    if not video or video != video.strip() or not video.isprintable():
-        problems.append(f"an id is printable text without blanks at its ends, this is {video!r}: rename the clip")
-    wrong = [part for part in splits if not _PART.fullmatch(part)]
-    problems += [f"a split part is NAME:PART such as 1:train, {video!r} has {part!r}: correct it" for part in wrong]
-    names = [part.split(":")[0] for part in splits]
-    twice = sorted({name for name in names if names.count(name) > 1})
     problems += [
-        f"a clip stands in one part of a split, {video!r} stands in several of split {name!r}: correct it"
-        for name in twice
+        Problem(rule="duplicate", place="background", value=name, message=f"duplicate action {name!r}")
+        for name in _repeated(background)
     ]
     return problems
 
 
-def shape_problems(video: str, shape: tuple[int, ...], found: np.dtype[Any], dim: int, dtype: str) -> list[str]:
-    """Lines about features that are no clip `[T dim]` of real numbers, or too large for one.
+def _is_text(name: str) -> bool:
+    return bool(name) and name == name.strip() and name.isprintable()
+
+
+def _repeated(names: Sequence[str]) -> list[str]:
+    return sorted({name for name in names if list(names).count(name) > 1})
+
+
+def id_problems(video: str, splits: Sequence[str]) -> list[Problem]:
+    """Checks the name of a clip and its split parts."""
+    problems = []
+    if not _is_text(video):
+        problems.append(Problem(rule="range", place="id", value=video, expected=_TEXT))
+    problems += [
+        Problem(rule="range", place=video, value=part, expected="a split part SPLIT:PART such as 1:train")
+        for part in splits
+        if not _PART.fullmatch(part)
+    ]
+    problems += [
+        Problem(rule="conflict", place=video, value=name, message=f"belongs to several parts of split {name!r}")
+        for name in _repeated([part.split(":")[0] for part in splits])
+    ]
+    return problems
+
+
+def shape_problems(
+    video: str, shape: tuple[int, ...], features_dtype: np.dtype[Any], dim: int, dtype: str
+) -> list[Problem]:
+    """Checks that features are `[T dim]` real numbers and fit into one page.
 
     Args:
-        video: the clip's id.
-        shape: of its features.
-        found: their dtype.
+        video: name of the clip in the problems.
+        shape: shape of its features.
+        features_dtype: dtype of its features.
         dim: D of the store.
-        dtype: of the store.
+        dtype: dtype of the store.
     """
-    if found.kind not in "fiub" or found.itemsize > 8:
-        return [f"features are real numbers of at most 64 bits, {video!r} has dtype {found}: convert them"]
+    if features_dtype.kind not in "fiub" or features_dtype.itemsize > 8:
+        expected = "features of real numbers of at most 64 bits"
+        return [Problem(rule="type", place=video, value=features_dtype.name, expected=expected)]
     if len(shape) != 2:
-        return [f"features are [T D], those of {video!r} have shape {list(shape)}: reshape them"]
+        return [Problem(rule="shape", place=video, value=list(shape), expected="features of shape [T, D]")]
     frames, values = shape
     if values != dim:
-        hint = "; they look transposed" if frames == dim else ""
-        return [f"features are [T {dim}], those of {video!r} have shape [{frames} {values}]{hint}: correct them"]
+        hint = "they look transposed" if frames == dim else ""
+        expected = f"features of shape [T, {dim}]"
+        return [Problem(rule="shape", place=video, value=list(shape), expected=expected, hint=hint)]
     if not frames:
-        return [f"a clip has at least one frame, {video!r} has none: leave it out"]
+        return [Problem(rule="shape", place=video, value=list(shape), expected="at least one frame")]
     size = frames * dim * np.dtype(dtype).itemsize
     if size > MAX_CLIP_BYTES:
         return [
-            f"a clip has at most {MAX_CLIP_BYTES} bytes of features, {video!r} would have {size} "
-            f"({frames} frames of {dim} {dtype} values): cut it, or choose a narrower dtype"
+            Problem(
+                rule="range",
+                place=video,
+                value=size,
+                message=f"{frames} frames of {dim} {dtype} values take {size} bytes, at most {MAX_CLIP_BYTES} are "
+                "possible",
+                hint="split the video or choose a narrower dtype",
+            )
         ]
     return []
 
 
 def annotation_problems(
     video: str, frames: int, transcript: Sequence[int] | None, lengths: Sequence[int] | None, n_actions: int
-) -> list[str]:
-    """Lines about a transcript and lengths that contradict each other, the frames or the vocabulary.
+) -> list[Problem]:
+    """Checks that transcript, lengths, number of frames and vocabulary agree.
 
-    The same action may stand twice in a row: two repetitions, two segments.
+    An action may follow itself: two repetitions are two segments.
     """
-    problems = []
     if transcript is None:
-        if lengths is not None:
-            problems.append(f"lengths belong to a transcript, {video} has lengths only: give both or none")
-        return problems
-    unknown = sorted({action for action in transcript if not 0 <= action < n_actions})
-    if unknown:
+        if lengths is None:
+            return []
+        return [Problem(rule="missing", place=video, message="lengths without a transcript")]
+    problems = []
+    outside = sorted({action for action in transcript if not 0 <= action < n_actions})
+    if outside:
         problems.append(
-            f"action ids are 0 to {n_actions - 1}, the transcript of {video} has {some(unknown)}: "
-            "correct it or extend the vocabulary"
+            Problem(
+                rule="range",
+                place=video,
+                value=outside,
+                message=f"unknown action ids in the transcript: {some(outside)}; expected 0 to {n_actions - 1}",
+            )
         )
     if not transcript:
-        problems.append(f"a transcript has at least one segment, that of {video} has none: leave it out (None)")
+        problems.append(
+            Problem(rule="missing", place=video, message="empty transcript", hint="use None if it is not known")
+        )
     if len(transcript) > frames:
         problems.append(
-            f"a segment lasts at least one frame, {video} has {len(transcript)} segments in {frames} frames: "
-            "correct the transcript or use denser features"
+            Problem(
+                rule="mismatch",
+                place=video,
+                value=len(transcript),
+                message=f"{len(transcript)} segments in {frames} frames, expected at least one frame per segment",
+            )
         )
-    if lengths is None:
-        return problems
-    if len(lengths) != len(transcript):
-        problems.append(
-            f"a segment has an action and a length, {video} has {len(transcript)} actions and {len(lengths)} lengths: "
-            "correct one of them"
-        )
+    if lengths is not None:
+        problems += _length_problems(video, frames, len(transcript), lengths)
+    return problems
+
+
+def _length_problems(video: str, frames: int, n_segments: int, lengths: Sequence[int]) -> list[Problem]:
+    problems = []
+    if len(lengths) != n_segments:
+        expected = f"a length for each of {n_segments} segments"
+        problems.append(Problem(rule="mismatch", place=video, value=len(lengths), expected=expected))
     short = [index for index, length in enumerate(lengths) if length < 1]
     if short:
-        problems.append(
-            f"a segment lasts at least one frame, {video} has shorter ones (segment {some(short)}): leave them out"
-        )
+        place = f"{video}, segment {some(short)}"
+        found = [lengths[index] for index in short]
+        problems.append(Problem(rule="range", place=place, value=found, expected="lengths of at least 1 frame"))
     if sum(lengths) != frames:
-        problems.append(
-            f"lengths add up to the frames, those of {video} to {sum(lengths)} instead of {frames}: correct them"
-        )
+        expected = f"lengths that add up to {frames} frames"
+        problems.append(Problem(rule="mismatch", place=video, value=sum(lengths), expected=expected))
     return problems

@@ -1,4 +1,4 @@
-"""Files of features: row groups of whole clips, each one plain page that readers map."""
+"""Files of features: row groups of whole clips, each written as one plain page that readers map."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from storage.errors import StoreError
+from storage.constants import ALIGNMENT
+from storage.errors import Problem, StoreError
 from storage.failpoints import reach
 from storage.manifest import Shard
 from storage.pages import fixed_header_bytes, padding, read_page_header
-from storage.schema import ALIGNMENT, FRAME, shard_options, shard_schema
+from storage.schema import FRAME, shard_options, shard_schema
 
 Bytes = NDArray[np.uint8]
 _HEADER_BYTES = 256
+_COPY_HINT = "copy the store again"
 
 
 class ShardWriter:
     """Writes one shard, a row group at a time.
 
     Args:
-        path: of the new file.
+        path: path of the new file.
         dim: D.
-        dtype: of the values.
+        dtype: dtype of the values.
     """
 
     def __init__(self, path: Path, dim: int, dtype: str) -> None:
@@ -45,7 +47,7 @@ class ShardWriter:
         self._writer = pq.ParquetWriter(self._sink, self._schema, **shard_options())
 
     def write_row_group(self, clips: list[NDArray[Any]]) -> None:
-        """Writes clips `[T D]`, C-ordered and of the shard's dtype, one after the other as one page."""
+        """Writes clips `[T D]`, C-ordered and of the dtype of the shard, one after the other as one page."""
         data = _joined(clips)
         n = len(data) // self._width
         self._sink.write(bytes(padding(self._sink.tell(), self._fixed, data, n, ALIGNMENT)))
@@ -57,7 +59,7 @@ class ShardWriter:
         reach("storage.writer.row_group")
 
     def close(self) -> Shard:
-        """Writes the footer, flushes the file to the disk and describes it."""
+        """Writes the footer, flushes the file to disk and returns its entry for the manifest."""
         self._writer.close()
         self._sink.close()
         reach("storage.writer.shard")
@@ -65,8 +67,8 @@ class ShardWriter:
         return Shard(file=self.path.name, bytes=size, sha256=digest, row_groups=self.row_groups, frames=self.frames)
 
     def abandon(self) -> None:
-        """Closes the file as it is, without a footer."""
-        self._writer.is_open = False  # or its finaliser would write one to a closed file
+        """Closes the file without writing a footer."""
+        self._writer.is_open = False  # otherwise its finaliser writes a footer to a closed file
         self._sink.close()
 
 
@@ -76,30 +78,30 @@ def _joined(clips: list[NDArray[Any]]) -> memoryview:
 
 
 def file_digest(path: Path) -> tuple[str, int]:
-    """sha256 (hexadecimal) and size of a file, which is flushed to the disk."""
+    """Flushes a file to disk and returns its sha256 (hexadecimal) and its size."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
         return hashlib.file_digest(file, "sha256").hexdigest(), os.fstat(file.fileno()).st_size
 
 
 def as_bytes(clip: NDArray[Any]) -> memoryview:
-    """The bytes of a C-ordered array, without copying them."""
+    """Returns the bytes of a C-ordered array without copying them."""
     return clip.reshape(-1).view(np.uint8).data
 
 
 class ShardReader:
-    """Rows of a shard, mapped where the layout allows and read by pyarrow otherwise.
+    """Reads rows of a shard: mapped where the layout allows, decoded by pyarrow otherwise.
 
-    Any row-group layout, page size, compression and encoding is read; only one plain, uncompressed page per row group
-    is mapped.
+    Supports any row groups, page size, compression and encoding. Only row groups of one plain, uncompressed page are
+    mapped.
 
     Args:
-        data: the mapped file.
+        data: mapped file.
         width: bytes of a frame.
         place: path of the file, for the problems.
 
     Raises:
-        StoreError: no Parquet file, or one whose column is not frames of `width` bytes.
+        StoreError: the file is not a Parquet file with one column of `width` bytes per frame.
     """
 
     def __init__(self, data: memoryview, width: int, place: str) -> None:
@@ -109,12 +111,19 @@ class ShardReader:
         try:
             self._metadata = pq.ParquetFile(pa.BufferReader(pa.py_buffer(data))).metadata
         except (pa.ArrowException, OSError) as error:
-            raise StoreError(f"a shard is a Parquet file, {place} is not ({error}): copy it again") from error
+            message = f"invalid Parquet file ({error})"
+            raise StoreError(Problem(rule="unreadable", place=place, message=message, hint=_COPY_HINT)) from error
         column = self._metadata.schema.column(0)
         if self._metadata.num_columns != 1 or (column.physical_type, column.length) != ("FIXED_LEN_BYTE_ARRAY", width):
             raise StoreError(
-                f"a shard has one column of {width} bytes a frame, {place} has {self._metadata.num_columns} columns, "
-                f"the first {column.physical_type} of {column.length}: copy it again"
+                Problem(
+                    rule="shape",
+                    place=place,
+                    value=[self._metadata.num_columns, column.physical_type, column.length],
+                    message=f"expected one column of {width} bytes per frame, got {self._metadata.num_columns} "
+                    f"columns, the first of type {column.physical_type} with {column.length} bytes",
+                    hint=_COPY_HINT,
+                )
             )
         counts = [self._metadata.row_group(i).num_rows for i in range(self._metadata.num_row_groups)]
         self.starts: list[int] = np.concatenate(([0], np.cumsum(counts, dtype=np.int64))).tolist()
@@ -126,27 +135,38 @@ class ShardReader:
         return self.starts[-1]
 
     def rows(self, start: int, stop: int) -> Bytes:
-        """Frames `start` to `stop` (exclusive) as read-only bytes, one after the other.
+        """Returns the frames `start` to `stop` (exclusive) as read-only bytes, one after the other.
 
         Raises:
             StoreError: the file has fewer rows or cannot be read.
         """
         if stop > self.n_rows:
             raise StoreError(
-                f"{self.place} has {self.n_rows} rows, rows {start} to {stop} are asked for: copy the store again"
+                Problem(
+                    rule="mismatch",
+                    place=self.place,
+                    value=self.n_rows,
+                    expected=f"at least {stop} rows",
+                    hint=_COPY_HINT,
+                )
             )
         pieces = [self._piece(group, first, last) for group, first, last in self._groups(start, stop)]
         whole = pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, np.uint8), *pieces])
         if len(whole) != (stop - start) * self._width:
             raise StoreError(
-                f"rows {start} to {stop} of {self.place} are {(stop - start) * self._width} bytes, {len(whole)} can be "
-                "read: copy the store again"
+                Problem(
+                    rule="damaged",
+                    place=f"{self.place}, rows {start} to {stop}",
+                    value=len(whole),
+                    expected=f"{(stop - start) * self._width} bytes",
+                    hint=_COPY_HINT,
+                )
             )
         whole.flags.writeable = False
         return whole
 
     def _groups(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-        """`(row_group, first_row, last_row)` of the row groups that hold these rows, rows counted in the group."""
+        """Yields `(row_group, first, last)` of the row groups with these rows; `first` and `last` count in the group."""
         group = bisect_right(self.starts, start) - 1
         while start < stop:
             end = min(stop, self.starts[group + 1])
@@ -164,7 +184,7 @@ class ShardReader:
         )
 
     def mapped_offset(self, group: int) -> int | None:
-        """Where in the file the values of a row group begin, None where they are not one plain, contiguous page."""
+        """Returns the file offset of the values of a row group, None if they are not one plain, contiguous page."""
         if group not in self._offsets:
             self._offsets[group] = self._plain_offset(group)
         return self._offsets[group]
@@ -184,7 +204,7 @@ class ShardReader:
         return int(begin + header.header_bytes)
 
     def is_mapped(self, row: int, itemsize: int) -> bool:
-        """Whether the row group of a row is mapped, and its values aligned."""
+        """Returns whether the row group of a row is mapped and its values are aligned."""
         offset = self.mapped_offset(bisect_right(self.starts, row) - 1)
         return offset is not None and offset % itemsize == 0
 
@@ -194,7 +214,15 @@ class ShardReader:
         if isinstance(column, pa.ChunkedArray):
             column = pa.concat_arrays(column.chunks)
         if column.null_count:
-            raise StoreError(f"a frame is never null, row group {group} of {self.place} has nulls: copy it again")
+            raise StoreError(
+                Problem(
+                    rule="damaged",
+                    place=f"{self.place}, row group {group}",
+                    value=column.null_count,
+                    message=f"{column.null_count} null frames",
+                    hint=_COPY_HINT,
+                )
+            )
         return np.frombuffer(
             column.buffers()[1],
             np.uint8,
@@ -204,7 +232,7 @@ class ShardReader:
 
     def _table(self, group: int, *, check: bool) -> pa.Table:
         try:
-            # One handle per call and no threads: safe in threads and after a fork.
+            # One handle per call and no threads of Arrow: safe in threads and after a fork.
             file = pq.ParquetFile(
                 pa.BufferReader(pa.py_buffer(self._data)),
                 metadata=self._metadata,
@@ -213,11 +241,16 @@ class ShardReader:
             return file.read_row_group(group, use_threads=False)
         except (pa.ArrowException, OSError) as error:
             raise StoreError(
-                f"row group {group} of {self.place} cannot be read ({error}): copy the store again"
+                Problem(
+                    rule="unreadable",
+                    place=f"{self.place}, row group {group}",
+                    message=f"cannot read ({error})",
+                    hint=_COPY_HINT,
+                )
             ) from error
 
-    def checksum_problem(self, group: int) -> str | None:
-        """What is wrong with the pages of a row group by their own checksums, None when they agree."""
+    def checksum_problem(self, group: int) -> Problem | None:
+        """Compares the pages of a row group with their own checksums; returns None if they agree."""
         try:
             self._table(group, check=True)
         except StoreError as error:

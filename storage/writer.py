@@ -1,4 +1,4 @@
-"""Writes a store, which appears whole or not at all."""
+"""Writes stores atomically."""
 
 from __future__ import annotations
 
@@ -8,52 +8,51 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import index
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from storage.arrays import Conversion, converted, statistics, value_problems
-from storage.errors import StoreError
+from storage.constants import MANIFEST, VIDEOS, Limits, shard_name
+from storage.errors import Problem, StoreError
 from storage.failpoints import reach
 from storage.folders import StagedFolder, write_file
 from storage.manifest import FileEntry, Manifest, Shard
 from storage.records import Record, natural, records_table
 from storage.rules import annotation_problems, header_problems, id_problems, shape_problems
-from storage.schema import MANIFEST, VIDEOS, Limits, shard_name
 from storage.shards import ShardWriter, as_bytes, file_digest
 
-_OUTSIDE = "clips are added inside the `with` statement of a writer, this one of {} is not in it: move the call inside"
+if TYPE_CHECKING:
+    from storage.layouts import Clip
 
 
 class StoreWriter:
     """Writes clips into a new store; use it in a `with` statement.
 
-    The store stands at `path` when the block ends without an exception, and then completely; otherwise, and when the
-    process is killed or the disk is full, `path` is as it was.
+    The complete store appears at `path` when the block ends without an exception. Otherwise `path` stays unchanged,
+    also when the process is killed or the disk is full.
 
     Args:
-        path: where the store shall stand.
+        path: folder of the new store.
         dim: D, values per frame.
-        dtype: `float16`, `float32` or `float64`; features of other dtypes, integers among them, are converted, and
-            `conversion` says what that changed.
-        vocabulary: action names, id `n` is `vocabulary[n]`.
-        background: names of the actions that stand for "nothing of interest".
+        dtype: `float16`, `float32` or `float64`. Features of other dtypes, including integers, are converted.
+        vocabulary: action names; the id of an action is its index.
+        background: names of the actions that mean "nothing of interest".
         fps: feature frames per second.
-        window: seconds of the recording that one frame's features look at.
+        window: seconds of the recording that the features of one frame cover.
         stride: seconds from one frame to the next.
-        offset: seconds from the recording's beginning to the first frame's window.
-        metadata: whatever else shall be kept, of values that JSON can hold.
-        replace: whether a store that stands at `path` gives way.
-        limits: when row groups and shards are closed.
+        offset: seconds from the beginning of the recording to the window of the first frame.
+        metadata: additional information, representable in JSON.
+        replace: whether to replace an existing store at `path`.
+        limits: sizes at which row groups and shards are closed.
 
     Attributes:
-        conversion: the largest change that converting to `dtype` has made so far.
+        conversion: largest rounding errors of the clips added so far.
 
     Raises:
-        StoreError: the arguments contradict themselves or each other, or something stands at `path`.
+        StoreError: invalid arguments (all of them), or `path` exists.
     """
 
     def __init__(
@@ -89,25 +88,23 @@ class StoreWriter:
         self._shards: list[Shard] = []
         self._shard: ShardWriter | None = None
         self._pending: list[NDArray[Any]] = []
-        self._sound = True
+        self._complete = True
         self.conversion = Conversion()
 
     def __enter__(self) -> Self:
-        with self._told():
-            self._folder = StagedFolder(self._path, replace=self._replace)
+        with self._disk_failures():
+            self._folder = StagedFolder(self._path, marker=MANIFEST, replace=self._replace)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        done = False
+    def __exit__(self, error_type: object, *_: object) -> None:
+        published = False
         try:
-            if kind is None:
-                with self._told():
+            if error_type is None:
+                with self._disk_failures():
                     self._finish()
-                done = True
+                published = True
         finally:
-            if not done:
+            if not published:
                 if self._shard is not None:
                     self._shard.abandon()
                 self._staged.discard()
@@ -116,8 +113,20 @@ class StoreWriter:
     @property
     def _staged(self) -> StagedFolder:
         if self._folder is None:
-            raise StoreError(_OUTSIDE.format(self._path))
+            raise _not_entered(self._path)
         return self._folder
+
+    def add_clip(self, clip: Clip) -> None:
+        """Adds a clip of a layout, see `add`."""
+        self.add(
+            clip.id,
+            clip.features,
+            transcript=clip.transcript,
+            lengths=clip.lengths,
+            splits=clip.splits,
+            group=clip.group,
+            activity=clip.activity,
+        )
 
     def add(
         self,
@@ -133,35 +142,35 @@ class StoreWriter:
         """Adds one clip.
 
         Args:
-            id: its name, not yet in the store.
+            id: unique name in the store.
             features: `[T D]`, T at least 1, finite, of any real dtype, byte order and memory order.
-            transcript: action ids of its M segments, M at most T; None for a clip without annotation.
-            lengths: frames of the segments, each at least 1, with the sum T; None where only the transcript is known.
-            splits: such as `1:train`; one part of each split at most.
-            group: who or what it shares with other clips (the subject).
+            transcript: action ids of the M segments, M from 1 to T; None for a clip without annotation.
+            lengths: frames of the M segments, each at least 1, with the sum T; None if not known.
+            splits: split parts such as `1:train`, at most one of each split.
+            group: what the clip shares with others, such as the subject.
             activity: what the clip as a whole shows.
 
         Raises:
-            StoreError: the clip contradicts these rules (nothing of it is kept), or the disk is full.
+            StoreError: the clip is invalid (the writer stays usable), or it cannot be written.
         """
         if self._folder is None:
-            raise StoreError(_OUTSIDE.format(self._path))
-        self._check_sound()
+            raise _not_entered(self._path)
+        self._check_complete()
         features = np.asarray(features)
         labels = None if transcript is None else [index(action) for action in transcript]
         frames = None if lengths is None else [index(length) for length in lengths]
         problems = id_problems(id, splits) + shape_problems(id, features.shape, features.dtype, self._dim, self._dtype)
         if id in self._records:
-            problems.append(f"ids are distinct, {id!r} was added already: rename one of the clips")
+            problems.append(Problem(rule="duplicate", place=id, value=id, message="a clip of this name exists already"))
         if not problems:
-            problems = value_problems(features, self._dtype, repr(id))
-            problems += annotation_problems(repr(id), len(features), labels, frames, len(self._vocabulary))
+            problems = value_problems(features, self._dtype, id)
+            problems += annotation_problems(id, len(features), labels, frames, len(self._vocabulary))
         if problems:
             raise StoreError(problems)
         reach("storage.writer.add")
         data, change = converted(features, self._dtype)
-        self._sound = False  # until this clip is whole: a failure that the caller catches must not be published
-        with self._told():
+        self._complete = False  # until the clip is written: a failure that the caller catches must not be published
+        with self._disk_failures():
             self._make_room(data.nbytes)
             self._records[id] = Record(
                 id=id,
@@ -179,10 +188,10 @@ class StoreWriter:
             )
             self._append(data, borrowed=np.may_share_memory(data, features))
         self.conversion = self.conversion.merged(change)
-        self._sound = True
+        self._complete = True
 
     def _append(self, data: NDArray[Any], *, borrowed: bool) -> None:
-        """Puts a clip into the row group, which is written when it is full."""
+        """Adds a clip to the row group and writes the row group when it is full."""
         self._pending.append(data)
         if self._pending_bytes >= self._limits.row_group_bytes:
             self._flush()
@@ -190,12 +199,12 @@ class StoreWriter:
             self._pending[-1] = data.copy()
 
     def _make_room(self, n_bytes: int) -> None:
-        """Closes the row group, and the shard, when a clip of that size would make it too large."""
+        """Closes the row group, and the shard, if a clip of that size would make it too large."""
         if self._pending and self._pending_bytes + n_bytes > self._limits.row_group_bytes:
             self._flush()
         if self._pending or self._shard is None:
             return
-        # A row group may yet grow to its limit.
+        # The next row group can grow to its limit.
         row_group_bytes = max(n_bytes, self._limits.row_group_bytes)
         if (
             self._shard.row_groups >= self._limits.shard_row_groups
@@ -220,14 +229,17 @@ class StoreWriter:
             self._shards.append(self._shard.close())
             self._shard = None
 
-    def _check_sound(self) -> None:
-        if not self._sound:
-            raise StoreError(f"a store is written whole, adding a clip to {self._path} had failed: write it again")
+    def _check_complete(self) -> None:
+        if not self._complete:
+            message = "an earlier clip was not written completely"
+            raise StoreError(
+                Problem(rule="state", place=str(self._path), message=message, hint="write the store again")
+            )
 
     def _finish(self) -> None:
-        self._check_sound()
+        self._check_complete()
         if not self._records:
-            raise StoreError(f"a store has at least one clip, none was added for {self._path}: add the clips")
+            raise StoreError(Problem(rule="missing", place=str(self._path), expected="at least one clip"))
         self._flush()
         self._close_shard()
         folder = self._staged.path
@@ -256,12 +268,22 @@ class StoreWriter:
         self._staged.publish()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Failures of the disk as one line."""
+    def _disk_failures(self) -> Iterator[None]:
+        """Converts an `OSError` to a `StoreError`."""
         try:
             yield
         except OSError as error:
             raise StoreError(
-                f"the store {self._path} cannot be written ({error}): nothing of it was kept; make room or choose "
-                "another place"
+                Problem(
+                    rule="unwritable",
+                    place=str(self._path),
+                    value=error.strerror,
+                    message=f"cannot write the store ({error})",
+                    hint="free some space or choose another path",
+                )
             ) from error
+
+
+def _not_entered(path: Path) -> StoreError:
+    message = "clips can only be added inside the `with` statement of the writer"
+    return StoreError(Problem(rule="state", place=str(path), message=message))

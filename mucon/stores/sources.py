@@ -12,11 +12,11 @@ from mucon.errors import InputError, nearest
 from mucon.synthetic.annotations import read_annotations
 from mucon.synthetic.lengths import STATISTICS, completed, read_statistics
 from mucon.vocabulary import Vocabulary
+from storage.constants import MANIFEST
 from storage.layouts.mapping import read_mapping
 from storage.layouts.splits import read_splits
 from storage.layouts.text import Names
 from storage.reader import open_store
-from storage.schema import MANIFEST
 
 _BACKGROUND = ("sil", "silence", "background", "bg")
 

@@ -1,24 +1,32 @@
-"""Data sets as people have them on disk: each layout lists its clips, checks everything, then hands them over."""
+"""Dataset layouts: each layout validates a dataset on disk, then yields its clips.
+
+Imports neither numpy nor pyarrow, so that command line parsers start fast.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
+LengthPolicy = Literal["error", "crop", "resample"]
+LENGTH_POLICIES: tuple[LengthPolicy, ...] = ("error", "crop", "resample")
+Orientation = Literal["TxD", "DxT"]
+ORIENTATIONS: tuple[Orientation, ...] = ("TxD", "DxT")
 Progress = Callable[[str, int, int], None]
-"""Is told what is being done, how many clips are done and how many there are."""
+"""Called with the current activity, the number of finished items and their total."""
 
 
 def no_progress(what: str, done: int, total: int) -> None:
-    """Tells nobody."""
+    """Reports nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clip:
-    """One clip as a layout hands it to the writer; the fields are those of `StoreWriter.add`."""
+    """One clip for `StoreWriter.add_clip`; the fields are the arguments of `StoreWriter.add`."""
 
     id: str
     features: NDArray[Any]
@@ -31,15 +39,15 @@ class Clip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What a data set is, known before anything is written.
+    """Properties of a dataset that are known before anything is written.
 
     Attributes:
         dim: D.
-        dtype: of the store to be written.
-        vocabulary: action names, id `n` is `vocabulary[n]`.
-        background: names among them.
-        n_videos: clips.
-        notes: lines that the user should see: what was recognised, cropped, renumbered or looks odd.
+        dtype: dtype of the store to be written.
+        vocabulary: action names; the id of an action is its index.
+        background: names of the background actions.
+        n_videos: number of clips.
+        notes: messages for the user about assumptions, changes and suspicious data.
         metadata: facts about the import that the store keeps.
     """
 
@@ -53,18 +61,18 @@ class Survey:
 
 
 class Layout(Protocol):
-    """A data set on disk."""
+    """A dataset on disk."""
 
     name: str
 
     def survey(self, progress: Progress = no_progress) -> Survey:
-        """Looks at every file.
+        """Reads and validates every file.
 
         Raises:
-            StoreError: all problems of the data set.
+            StoreError: the dataset is invalid (all problems).
         """
         ...
 
     def clips(self) -> Iterator[Clip]:
-        """The clips in the order of their ids; after `survey`."""
+        """Yields the clips in the order of their ids; call `survey` first."""
         ...

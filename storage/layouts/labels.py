@@ -1,4 +1,4 @@
-"""Frame labels in text files, one name a line, as runs."""
+"""Frame labels in text files, one name per line, as runs of equal names."""
 
 from __future__ import annotations
 
@@ -6,24 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-from storage.errors import StoreError, nearest, some
+from storage.errors import Problem, StoreError, nearest, some
+from storage.layouts import LengthPolicy
 from storage.layouts.text import read_lines
-
-LengthPolicy = Literal["error", "crop", "resample"]
-LENGTH_POLICIES: tuple[LengthPolicy, ...] = ("error", "crop", "resample")
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The runs of a clip's frame labels.
+    """Frame labels of a clip as runs.
 
     Attributes:
-        names: of the actions, no two equal ones in a row.
-        lengths: frames of each.
+        names: action of each run; neighbours differ.
+        lengths: frames of each run.
     """
 
     names: tuple[str, ...]
@@ -31,7 +28,7 @@ class Labels:
 
     @classmethod
     def from_frames(cls, frames: Iterable[str]) -> Labels:
-        """From one name per frame.
+        """Groups one name per frame into runs.
 
         >>> Labels.from_frames(["a", "a", "b", "a"])
         Labels(names=('a', 'b', 'a'), lengths=(2, 1, 1))
@@ -41,11 +38,11 @@ class Labels:
 
     @property
     def n_frames(self) -> int:
-        """Frames that have a label."""
+        """Number of labelled frames."""
         return sum(self.lengths)
 
     def cropped(self, n_frames: int) -> Labels:
-        """The first `n_frames` frames.
+        """Returns the labels of the first `n_frames` frames.
 
         >>> Labels(("a", "b"), (2, 3)).cropped(3)
         Labels(names=('a', 'b'), lengths=(2, 1))
@@ -55,7 +52,7 @@ class Labels:
         return Labels(self.names[: int((kept > 0).sum())], tuple(kept[kept > 0].tolist()))
 
     def resampled(self, n_frames: int) -> Labels:
-        """`n_frames` frames, each with the label at its relative place: frame t has label `floor((t + 0.5) L / n)`.
+        """Resamples L labels to n frames: frame t receives label `floor((t + 0.5) L / n)`.
 
         >>> Labels(("a", "b"), (2, 2)).resampled(6)
         Labels(names=('a', 'b'), lengths=(3, 3))
@@ -66,22 +63,23 @@ class Labels:
 
 
 def read_labels(path: Path) -> Labels:
-    """The labels of one clip.
+    """Reads the labels of one clip.
 
     Raises:
-        StoreError: the file cannot be read, has no label, or has a blank line between labels.
+        StoreError: the file cannot be read, is empty, or has blank lines between labels.
     """
     lines = read_lines(path)
     blank = [number for number, line in enumerate(lines, 1) if not line]
     if blank:
-        raise StoreError(f"each line of a label file is a label, {path} has blank lines ({some(blank)}): remove them")
+        message = f"blank lines between labels (lines {some(blank)})"
+        raise StoreError(Problem(rule="missing", place=f"{path}:{blank[0]}", value=blank, message=message))
     if not lines:
-        raise StoreError(f"a label file has a label for each frame, {path} is empty: fill it or remove it")
+        raise StoreError(Problem(rule="missing", place=str(path), message="empty file, expected a label per frame"))
     return Labels.from_frames(lines)
 
 
-def unknown_label_problems(labels: Mapping[Path, Labels], known: Sequence[str], mapping: Path) -> list[str]:
-    """A line for each label that is not in the mapping, with how often and where it first stands."""
+def unknown_label_problems(labels: Mapping[Path, Labels], known: Sequence[str], mapping: Path) -> list[Problem]:
+    """Reports each label that is not in the mapping, with its first line and its number of frames."""
     actions = set(known)
     frames: dict[str, int] = {}
     files: dict[str, list[tuple[Path, int]]] = {}
@@ -93,8 +91,14 @@ def unknown_label_problems(labels: Mapping[Path, Labels], known: Sequence[str], 
                 files.setdefault(name, []).append((path, line))
             line += length
     return [
-        f"labels are in the mapping, {name!r} is not in {mapping}{nearest(name, known)}: {frames[name]} frames in "
-        f"{len({path for path, _ in places})} files, first {places[0][0]} line {places[0][1]}; correct or add it"
+        Problem(
+            rule="unknown",
+            place=f"{places[0][0]}:{places[0][1]}",
+            value=name,
+            message=f"unknown label {name!r}{nearest(name, known)} in {frames[name]} frames of "
+            f"{len({path for path, _ in places})} files",
+            hint=f"correct it or add it to {mapping}",
+        )
         for name, places in sorted(files.items())
     ]
 
@@ -102,32 +106,38 @@ def unknown_label_problems(labels: Mapping[Path, Labels], known: Sequence[str], 
 def fitted(
     video: str, n_features: int, labels: Labels, policy: LengthPolicy, tolerance: int
 ) -> tuple[int, Labels, str | None]:
-    """Features and labels of one clip brought to one length.
+    """Brings features and labels of one clip to the same length.
 
     Args:
-        video: its id.
+        video: name of the clip.
         n_features: frames of its features.
-        labels: of its frames.
-        policy: what to do with a difference beyond the tolerance.
-        tolerance: frames; up to it the longer of the two loses its last frames.
+        labels: labels of its frames.
+        policy: treatment of a difference beyond the tolerance.
+        tolerance: largest difference, in frames, for which the longer of the two loses its last frames.
 
     Returns:
-        The frames to keep, their labels, and a line about the difference where there is one.
+        The number of frames to keep, their labels, and a note about the difference, if any.
 
     Raises:
-        StoreError: they differ by more than the tolerance and the policy is `error`.
+        StoreError: the difference exceeds the tolerance and the policy is `error`.
     """
     n_labels = labels.n_frames
     if n_features == n_labels:
         return n_features, labels, None
-    what = f"{video}: {n_features} frames of features, {n_labels} labels"
+    difference = f"{n_features} frames of features but {n_labels} labels"
     beyond = abs(n_features - n_labels) > tolerance
     if beyond and policy == "error":
         raise StoreError(
-            f"features and labels differ by at most {tolerance} frames, {video} has {n_features} frames of features "
-            f"and {n_labels} labels: correct it, or choose --length-tolerance or --length-policy crop or resample"
+            Problem(
+                rule="mismatch",
+                place=video,
+                value=n_labels,
+                message=f"{difference}, expected a difference of at most {tolerance}",
+                hint="correct the files, or use --length-tolerance or --length-policy",
+            )
         )
     if beyond and policy == "resample":
-        return n_features, labels.resampled(n_features), f"{what}: labels resampled"
+        return n_features, labels.resampled(n_features), f"{video}: {difference}; resampled the labels"
     kept = min(n_features, n_labels)
-    return kept, labels.cropped(kept), f"{what}: the last {abs(n_features - n_labels)} dropped"
+    dropped = abs(n_features - n_labels)
+    return kept, labels.cropped(kept), f"{video}: {difference}; dropped the last {dropped}"

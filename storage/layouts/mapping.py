@@ -1,4 +1,4 @@
-"""Which actions a data set has: its `mapping.txt`, or the names among its labels."""
+"""Actions of a dataset: its `mapping.txt`, or the names among its labels."""
 
 from __future__ import annotations
 
@@ -6,85 +6,83 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from storage.errors import StoreError, some
+from storage.errors import Problem, StoreError, some
+from storage.layouts.findings import Findings
 from storage.layouts.labels import Labels, unknown_label_problems
 from storage.layouts.text import read_lines
 from storage.rules import vocabulary_problems
 
 _LIKE_BACKGROUND = ("sil", "silence", "background", "bg", "none", "unlabelled", "unlabeled", "other")
-_SHOWN = 20
+_MOST_NAMES = 20
 
 
 def read_mapping(path: Path) -> dict[int, str]:
-    """Ids and names of `mapping.txt` (`id name` lines), sorted by id; the ids may have gaps.
+    """Returns the ids and names of a `mapping.txt` (`ID NAME` lines), sorted by id; the ids may have gaps.
 
     Raises:
-        StoreError: lines of another form, or an id or name that stands twice: all of them.
+        StoreError: malformed lines, or duplicate ids or names (all of them).
     """
     problems = []
     names: dict[int, str] = {}
     for number, line in enumerate(read_lines(path), 1):
+        place = f"{path}:{number}"
         parts = line.split(None, 1)
         if not parts:
             continue
         if len(parts) != 2 or not re.fullmatch(r"\d+", parts[0]):
-            problems.append(f"a mapping has lines `id name`, line {number} of {path} is {line!r}: correct it")
+            problems.append(Problem(rule="type", place=place, value=line, expected="a line `ID NAME`"))
             continue
         action, name = int(parts[0]), parts[1]
         if action in names:
-            problems.append(f"a mapping has each id once, line {number} of {path} repeats {action}: correct it")
+            problems.append(Problem(rule="duplicate", place=place, value=action, message=f"duplicate id {action}"))
         elif name in names.values():
-            problems.append(f"a mapping has each name once, line {number} of {path} repeats {name!r}: correct it")
+            problems.append(Problem(rule="duplicate", place=place, value=name, message=f"duplicate action {name!r}"))
         else:
             names[action] = name
     if not names and not problems:
-        problems.append(f"a mapping has at least one action, {path} has none: fill it, or remove it to have one built")
+        hint = "remove the file to use the names in the labels"
+        problems.append(Problem(rule="missing", place=str(path), expected="at least one action", hint=hint))
     if problems:
         raise StoreError(problems)
     return dict(sorted(names.items()))
 
 
 def vocabulary_of(
-    path: Path,
-    runs: Mapping[str, Labels],
-    files: Mapping[str, Path],
-    background: Sequence[str],
-    *,
-    problems: list[str],
-    notes: list[str],
+    path: Path, runs: Mapping[str, Labels], files: Mapping[str, Path], background: Sequence[str], findings: Findings
 ) -> tuple[str, ...]:
-    """The names of the actions in the order of their ids, which in a store have no gaps.
+    """Returns the names of the actions in the order of their ids, which have no gaps in a store.
 
     Args:
-        path: of `mapping.txt`, which may be missing: then the sorted names of the labels are the actions.
-        runs: the labels of each clip.
-        files: where they stand.
-        background: names that are background.
-        problems: gets a line for each wrong line of the mapping, or label that is not in it.
-        notes: gets lines about what was built or renumbered, and what looks odd.
+        path: path of `mapping.txt`; if it does not exist, the actions are the sorted names of the labels.
+        runs: labels of each clip.
+        files: label file of each clip.
+        background: names of the background actions.
+        findings: receives problems with the mapping and the labels, and notes about changes.
     """
-    used = {name for found in runs.values() for name in found.names}
+    used = {name for labels in runs.values() for name in labels.names}
     if path.exists():
         try:
             mapping = read_mapping(path)
         except StoreError as error:
-            problems += error.problems
+            findings.problems += error.problems
             return ()
         vocabulary = tuple(mapping.values())
-        problems += unknown_label_problems({files[video]: runs[video] for video in runs}, vocabulary, path)
+        findings.problems += unknown_label_problems({files[video]: runs[video] for video in runs}, vocabulary, path)
         if list(mapping) != list(range(len(mapping))):
-            moved = [f"{old} {name} is {new}" for new, (old, name) in enumerate(mapping.items()) if old != new]
-            notes.append(f"the ids of {path} have gaps and were renumbered in their order: {some(moved, _SHOWN)}")
-        idle = [name for name in vocabulary if name not in used]
-        if idle:
-            notes.append(f"{len(idle)} actions of the mapping stand in no video: {some(idle, _SHOWN)}")
+            moved = [f"{name} {old} -> {new}" for new, (old, name) in enumerate(mapping.items()) if old != new]
+            findings.notes.append(f"{path}: ids have gaps and were renumbered: {some(moved, _MOST_NAMES)}")
+        unused = [name for name in vocabulary if name not in used]
+        if unused:
+            findings.notes.append(
+                f"{len(unused)} actions of the mapping occur in no video: {some(unused, _MOST_NAMES)}"
+            )
     else:
         vocabulary = tuple(sorted(used))
-        shown = ", ".join(f"{index} {name}" for index, name in enumerate(vocabulary))
-        notes.append(f"{path} is missing, a mapping was built from the labels: {shown}")
+        numbered = ", ".join(f"{index} {name}" for index, name in enumerate(vocabulary))
+        findings.notes.append(f"{path} is missing, built a mapping from the labels: {numbered}")
     if vocabulary:
-        problems += vocabulary_problems(vocabulary, background)
+        findings.problems += vocabulary_problems(vocabulary, background)
     if not background:
-        like = [name for name in vocabulary if name.lower() in _LIKE_BACKGROUND]
-        notes += [f"{name!r} may be background: if so, say --background {name}" for name in like]
+        likely = [name for name in vocabulary if name.lower() in _LIKE_BACKGROUND]
+        findings.notes += [f"{name!r} may be background; if so, pass --background {name}" for name in likely]
     return vocabulary

@@ -1,49 +1,50 @@
-"""The layout of MS-TCN's data sets.
+"""Layout of the MS-TCN datasets.
 
-`features/*.npy` (`[T D]` or `[D T]`), `groundTruth/*.txt` (a name per frame), `mapping.txt` (`id name`) and
-`splits/PART.splitK.bundle` (a clip's name per line). Folders may be nested.
+`features/*.npy` (`[T D]` or `[D T]`), `groundTruth/*.txt` (a label per frame), `mapping.txt` (`ID NAME`) and
+`splits/PART.splitK.bundle` (a clip name per line). Folders may be nested.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from numpy.typing import NDArray
 
 from storage.arrays import value_problems
-from storage.errors import StoreError, some
-from storage.layouts import Clip, Progress, Survey, no_progress
-from storage.layouts.labels import Labels, LengthPolicy, fitted, read_labels
+from storage.constants import DTYPES
+from storage.errors import Problem, StoreError, some
+from storage.layouts import Clip, LengthPolicy, Orientation, Progress, Survey, no_progress
+from storage.layouts.findings import Findings
+from storage.layouts.labels import Labels, fitted, read_labels
 from storage.layouts.mapping import vocabulary_of
-from storage.layouts.npy import Header, Orientation, dim_problems, open_npy, orientation_of, read_header, widest_dtype
+from storage.layouts.npy import Header, dim_problems, open_npy, orientation_of, read_header, widest_dtype
 from storage.layouts.splits import Splits, absent_actions, read_splits
 from storage.layouts.text import Names, find_files
 from storage.rules import shape_problems
-from storage.schema import DTYPES
 
-Value = TypeVar("Value")
-_SHOWN = 20
+_MOST_NAMES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MsTcnOptions:
-    """Choices of an import.
+    """Options of an import.
 
     Attributes:
-        background: names of the actions that stand for "nothing of interest".
-        dtype: of the store, None to keep what is found (the widest, where files differ).
-        orientation: of the files, None to find out.
-        length_policy: what to do where features and labels differ by more than `length_tolerance` frames: `error`
-            refuses, `crop` drops the last frames of the longer, `resample` gives each frame of the features the label
-            at its relative place. Smaller differences are cropped. Every difference is noted.
-        length_tolerance: frames.
-        group_regex: finds a clip's group in its id: the first group of the expression, or its whole match.
-        activity_regex: likewise its activity.
+        background: names of the actions that mean "nothing of interest".
+        dtype: dtype of the store; default: the widest dtype of the files.
+        orientation: orientation of the files; default: inferred.
+        length_policy: treatment of features and labels that differ by more than `length_tolerance` frames: `error`
+            refuses them, `crop` drops the last frames of the longer, `resample` assigns each frame of the features the
+            label at its relative position. Smaller differences are cropped. Each difference is noted.
+        length_tolerance: in frames, at least 0.
+        group_regex: regular expression that extracts the group of a clip from its name: the first group of the
+            expression, or the whole match.
+        activity_regex: likewise for the activity.
     """
 
     background: tuple[str, ...] = ()
@@ -56,8 +57,8 @@ class MsTcnOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """What the survey knows of a clip."""
+class _SurveyedClip:
+    """Result of the survey for one clip."""
 
     path: Path
     frames: int
@@ -67,11 +68,11 @@ class _Found:
 
 
 class MsTcn:
-    """A data set in this layout.
+    """A dataset in this layout.
 
     Args:
-        source: its folder.
-        options: the choices.
+        source: folder of the dataset.
+        options: options of the import.
     """
 
     name = "ms-tcn"
@@ -79,52 +80,45 @@ class MsTcn:
     def __init__(self, source: Path, options: MsTcnOptions | None = None) -> None:
         self.source = source
         self.options = options or MsTcnOptions()
+        self._findings = Findings()
         self._orientation: Orientation = "TxD"
         self._actions: dict[str, int] = {}
-        self._found: dict[str, _Found] = {}
+        self._clips: dict[str, _SurveyedClip] = {}
         self._splits = Splits()
         self._names: tuple[str, ...] = ()
 
     def survey(self, progress: Progress = no_progress) -> Survey:
-        """Looks at every file, features included.
+        """Reads and validates every file, including the features.
 
         Raises:
-            StoreError: all problems of the data set.
+            StoreError: the dataset is invalid (all problems).
         """
         self._check_options()
-        problems: list[str] = []
-        notes: list[str] = []
-        paths, labels = self._paired(problems)
-        headers = _collected(problems, paths, read_header)
-        runs = _collected(problems, labels, read_labels)
-        vocabulary = vocabulary_of(
-            self.source / "mapping.txt", runs, labels, self.options.background, problems=problems, notes=notes
-        )
+        findings = self._findings = Findings()
+        paths, labels = self._paired()
+        headers = findings.read_all(paths, read_header)
+        runs = findings.read_all(labels, read_labels)
+        vocabulary = vocabulary_of(self.source / "mapping.txt", runs, labels, self.options.background, findings)
         self._actions = {name: index for index, name in enumerate(vocabulary)}
-        dtype, dim = self._shapes(headers, runs, problems, notes)
-        self._fit(paths, headers, runs, problems, notes)
-        for option, regex in (("group", self.options.group_regex), ("activity", self.options.activity_regex)):
-            problems += _unmatched_problems(option, regex, paths)
+        dtype, dim = self._shapes(headers, runs)
+        self._fit(paths, headers, runs)
+        for option, regex in self._regexes:
+            findings.problems += _unmatched_problems(option, regex, paths)
         for done, video in enumerate(headers, 1):
-            kept = self._found[video].frames if video in self._found else None
-            problems += value_problems(self._features(paths[video], kept), dtype, video)
+            frames = self._clips[video].frames if video in self._clips else None
+            findings.problems += value_problems(self._features(paths[video], frames), dtype, video)
             progress("checking", done, len(headers))
         self._splits = read_splits(self.source / "splits", Names(self._names))
-        problems += self._splits.problems
-        if problems:
-            raise StoreError(problems)
-        notes += self._splits.notes
-        notes += absent_actions(self._splits, {video: frozenset(found.names) for video, found in runs.items()})
-        outside = [video for video in paths if not self._splits.of(video)]
-        if outside and self._splits.parts:
-            notes.append(f"{len(outside)} videos stand in no split: {some(outside, _SHOWN)}")
+        findings.problems += self._splits.problems
+        findings.raise_problems()
+        self._note_splits(runs)
         return Survey(
             dim=dim,
             dtype=dtype,
             vocabulary=vocabulary,
             background=self.options.background,
             n_videos=len(paths),
-            notes=tuple(notes),
+            notes=tuple(findings.notes),
             metadata={
                 "layout": self.name,
                 "orientation": self._orientation,
@@ -134,93 +128,101 @@ class MsTcn:
         )
 
     def clips(self) -> Iterator[Clip]:
-        """The clips in the order of their ids; after `survey`."""
-        for video, found in sorted(self._found.items()):
+        """Yields the clips in the order of their ids; call `survey` first."""
+        for video, clip in sorted(self._clips.items()):
             yield Clip(
                 id=video,
-                features=self._features(found.path, found.frames),
-                transcript=tuple(self._actions[name] for name in found.labels.names),
-                lengths=found.labels.lengths,
+                features=self._features(clip.path, clip.frames),
+                transcript=tuple(self._actions[name] for name in clip.labels.names),
+                lengths=clip.labels.lengths,
                 splits=self._splits.of(video),
-                group=found.group,
-                activity=found.activity,
+                group=clip.group,
+                activity=clip.activity,
             )
 
+    @property
+    def _regexes(self) -> tuple[tuple[str, str | None], ...]:
+        return ("--group-regex", self.options.group_regex), ("--activity-regex", self.options.activity_regex)
+
     def _check_options(self) -> None:
+        hint = "pass the folder that contains features/ and groundTruth/"
         if not self.source.is_dir():
-            raise StoreError(f"a data set is a folder, {self.source} is none: name the folder that has features/")
+            raise StoreError(Problem(rule="missing", place=str(self.source), message="no such folder", hint=hint))
         problems = [
-            f"this layout has features/ and groundTruth/, {self.source} has no {name}/: name the folder that has both"
+            Problem(rule="missing", place=str(self.source / name), message="no such folder", hint=hint)
             for name in ("features", "groundTruth")
             if not (self.source / name).is_dir()
         ]
-        for option, regex in (("group", self.options.group_regex), ("activity", self.options.activity_regex)):
+        for option, regex in self._regexes:
             try:
                 re.compile(regex or "")
             except re.error as error:
-                problems.append(f"--{option}-regex is a regular expression, {regex!r} is not ({error}): correct it")
+                message = f"invalid regular expression {regex!r} ({error})"
+                problems.append(Problem(rule="type", place=option, value=regex, message=message))
         if self.options.dtype not in (None, *DTYPES):
-            problems.append(f"a store's dtype is one of {', '.join(DTYPES)}, not {self.options.dtype!r}: choose one")
-        if self.options.length_tolerance < 0:
-            problems.append(
-                f"a tolerance is at least 0 frames, --length-tolerance is {self.options.length_tolerance}: correct it"
-            )
+            expected = f"one of {', '.join(DTYPES)}"
+            problems.append(Problem(rule="unknown", place="--dtype", value=self.options.dtype, expected=expected))
+        tolerance = self.options.length_tolerance
+        if tolerance < 0:
+            problems.append(Problem(rule="range", place="--length-tolerance", value=tolerance, expected="at least 0"))
         if problems:
             raise StoreError(problems)
 
-    def _paired(self, problems: list[str]) -> tuple[dict[str, Path], dict[str, Path]]:
-        """Feature and label files of each clip, both by the feature file's name."""
+    def _paired(self) -> tuple[dict[str, Path], dict[str, Path]]:
+        """Returns the feature and label files of each clip, both by the name of the feature file."""
         features = find_files(self.source / "features", ".npy")
         texts = find_files(self.source / "groundTruth", ".txt")
         names = Names(features)
         labels: dict[str, Path] = {}
-        alone = []
+        unpaired = []
         for name, path in texts.items():
             videos = names.find(name)
             if len(videos) == 1 and videos[0] not in labels:
                 labels[videos[0]] = path
             else:
-                alone.append(name)
-        self._names = (*features, *alone)  # what lacks its other half is told once, not in each split again
+                unpaired.append(name)
+        self._names = (*features, *unpaired)  # unpaired clips are reported once, not again for each split
+        problems = self._findings.problems
         if not features:
-            problems.append(f"a data set has features, {self.source / 'features'} has no .npy file: put them there")
-        for kind, other, missing in (
-            ("features", "labels", [video for video in features if video not in labels]),
-            ("labels", "features", alone),
+            problems.append(
+                Problem(rule="missing", place=str(self.source / "features"), expected="at least one .npy file")
+            )
+        unlabelled = [video for video in features if video not in labels]
+        for folder, present, absent, incomplete in (
+            ("groundTruth", "features", "labels", unlabelled),
+            ("features", "labels", "features", unpaired),
         ):
-            if missing:
-                problems.append(
-                    f"a video has features and labels, {len(missing)} in {self.source} have {kind} without {other}: "
-                    f"{some(missing, _SHOWN)}; add or remove them"
-                )
+            if incomplete:
+                message = f"{len(incomplete)} videos have {present} but no {absent}: {some(incomplete, _MOST_NAMES)}"
+                place = str(self.source / folder)
+                problems.append(Problem(rule="missing", place=place, value=incomplete, message=message))
         return {video: path for video, path in features.items() if video in labels}, labels
 
-    def _shapes(
-        self, headers: dict[str, Header], runs: dict[str, Labels], problems: list[str], notes: list[str]
-    ) -> tuple[str, int]:
-        """The store's dtype and D; files that are no clip of it leave `headers`."""
+    def _shapes(self, headers: dict[str, Header], runs: dict[str, Labels]) -> tuple[str, int]:
+        """Returns dtype and D of the store; removes invalid files from `headers`."""
+        findings = self._findings
         dtype, dim = self.options.dtype or DTYPES[0], 0
         flat = {video: header.shape for video, header in headers.items() if len(header.shape) == 2}
         try:
             dtype = self.options.dtype or widest_dtype(headers)
             if flat:
-                n_labels = {video: found.n_frames for video, found in runs.items()}
+                n_labels = {video: labels.n_frames for video, labels in runs.items()}
                 self._orientation = self.options.orientation or orientation_of(flat, n_labels)
         except StoreError as error:
-            problems += error.problems
+            findings.problems += error.problems
             headers.clear()
             return dtype, dim
         if self._orientation == "DxT":
-            notes.append("the features look transposed, [D T] in the files: read as [T D]")
+            findings.notes.append("features are transposed ([D T]) in the files; read them as [T D]")
         differing = dim_problems(flat, self._orientation)
-        problems += differing.values()
+        findings.problems += differing.values()
         if flat:
             dim = Counter(headers[video].oriented(self._orientation)[1] for video in flat).most_common(1)[0][0]
         for video, header in list(headers.items()):
-            found = shape_problems(video, header.oriented(self._orientation), header.dtype, dim, dtype)
-            if found and video not in differing:
-                problems += found
-            if found:
+            problems = shape_problems(video, header.oriented(self._orientation), header.dtype, dim, dtype)
+            if problems and video not in differing:
+                findings.problems += problems
+            if problems:
                 del headers[video]
         return dtype, dim
 
@@ -228,53 +230,43 @@ class MsTcn:
         array = open_npy(path)
         return (array.T if self._orientation == "DxT" else array)[:n_frames]
 
-    def _fit(
-        self,
-        paths: dict[str, Path],
-        headers: dict[str, Header],
-        runs: dict[str, Labels],
-        problems: list[str],
-        notes: list[str],
-    ) -> None:
-        """Brings features and labels to one length, and reads group and activity off the ids."""
+    def _fit(self, paths: dict[str, Path], headers: dict[str, Header], runs: dict[str, Labels]) -> None:
+        """Brings features and labels to the same length, and extracts group and activity from the names."""
         options = self.options
         for video, path in paths.items():
             if video not in headers or video not in runs:
                 continue
             n_features = headers[video].oriented(self._orientation)[0]
             try:
-                kept, labels, note = fitted(
+                frames, labels, note = fitted(
                     video, n_features, runs[video], options.length_policy, options.length_tolerance
                 )
             except StoreError as error:
-                problems += error.problems
+                self._findings.problems += error.problems
                 continue
-            notes += [note] if note else []
-            self._found[video] = _Found(
-                path, kept, labels, _matched(options.group_regex, video), _matched(options.activity_regex, video)
+            self._findings.notes += [note] if note else []
+            self._clips[video] = _SurveyedClip(
+                path, frames, labels, _extracted(options.group_regex, video), _extracted(options.activity_regex, video)
             )
 
+    def _note_splits(self, runs: dict[str, Labels]) -> None:
+        """Adds the notes about splits."""
+        notes = self._findings.notes
+        notes += self._splits.notes
+        notes += absent_actions(self._splits, {video: frozenset(labels.names) for video, labels in runs.items()})
+        outside = [video for video in self._clips if not self._splits.of(video)]
+        if outside and self._splits.parts:
+            notes.append(f"{len(outside)} videos are in no split: {some(outside, _MOST_NAMES)}")
 
-def _matched(regex: str | None, video: str) -> str | None:
-    found = re.search(regex, video) if regex else None
-    return (found[1] if found.re.groups else found[0]) if found else None
+
+def _extracted(regex: str | None, video: str) -> str | None:
+    match = re.search(regex, video) if regex else None
+    return (match[1] if match.re.groups else match[0]) if match else None
 
 
-def _unmatched_problems(option: str, regex: str | None, videos: Iterable[str]) -> list[str]:
-    without = [video for video in videos if regex and not _matched(regex, video)]
-    if not without:
+def _unmatched_problems(option: str, regex: str | None, videos: Iterable[str]) -> list[Problem]:
+    unmatched = [video for video in videos if regex and not _extracted(regex, video)]
+    if not unmatched:
         return []
-    return [
-        f"--{option}-regex finds the {option} in each id, {regex!r} finds none in {len(without)}: "
-        f"{some(without, _SHOWN)}; correct it"
-    ]
-
-
-def _collected(problems: list[str], paths: dict[str, Path], read: Callable[[Path], Value]) -> dict[str, Value]:
-    found = {}
-    for video, path in paths.items():
-        try:
-            found[video] = read(path)
-        except StoreError as error:
-            problems += error.problems
-    return found
+    message = f"{regex!r} does not match {len(unmatched)} videos: {some(unmatched, _MOST_NAMES)}"
+    return [Problem(rule="mismatch", place=option, value=unmatched, message=message)]

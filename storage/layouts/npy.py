@@ -1,4 +1,4 @@
-"""Feature files of data sets: opened without pickle, and which of their axes is time."""
+"""Feature files of datasets: reading without pickle, and inference of the time axis."""
 
 from __future__ import annotations
 
@@ -6,140 +6,163 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.errors import StoreError, some
-from storage.schema import DTYPES
+from storage.constants import DTYPES
+from storage.errors import Problem, StoreError, some
+from storage.layouts import Orientation
 
-Orientation = Literal["TxD", "DxT"]
-ORIENTATIONS: tuple[Orientation, ...] = ("TxD", "DxT")
 _MAGIC = b"\x93NUMPY"
 _SMALL_FILE = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a feature file says of its array.
+    """Shape and dtype of the array in a feature file.
 
     Attributes:
-        shape: as it stands in the file.
-        dtype: in this machine's byte order.
+        shape: shape in the file.
+        dtype: dtype in native byte order.
     """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
     def oriented(self, orientation: Orientation) -> tuple[int, ...]:
-        """The shape as `[T D]`."""
+        """Returns the shape as `[T D]`."""
         return self.shape[::-1] if orientation == "DxT" and len(self.shape) == 2 else self.shape
 
 
 def read_header(path: Path) -> Header:
-    """Shape and dtype of a feature file, whose size is checked.
+    """Reads shape and dtype of a feature file and checks its size.
 
     Raises:
-        StoreError: as `open_npy`.
+        StoreError: see `open_npy`.
     """
     array = open_npy(path)
     return Header(array.shape, array.dtype.newbyteorder("="))
 
 
 def widest_dtype(headers: Mapping[str, Header]) -> str:
-    """The dtype that keeps all values of a data set as they are.
+    """Returns the narrowest store dtype that represents all values of a dataset exactly.
 
     Raises:
-        StoreError: no such dtype: integers, say, whose dtype in the store must be chosen.
+        StoreError: other dtypes than those of stores, such as integers; the user must choose one.
     """
     kinds: dict[str, str] = {}
     for video, header in headers.items():
         kinds.setdefault(header.dtype.name, video)
-    wrong = [f"{name} ({video})" for name, video in kinds.items() if name not in DTYPES]
-    if wrong:
-        raise StoreError(
-            f"a store's dtype is one of {', '.join(DTYPES)}, the data set has {some(wrong)}: choose one (--dtype)"
+    problems = [
+        Problem(
+            rule="unsupported",
+            place=video,
+            value=name,
+            message=f"dtype {name} must be converted",
+            hint=f"choose --dtype {', '.join(DTYPES[:-1])} or {DTYPES[-1]}",
         )
+        for name, video in kinds.items()
+        if name not in DTYPES
+    ]
+    if problems:
+        raise StoreError(problems)
     return max(kinds, key=DTYPES.index) if kinds else DTYPES[0]
 
 
 def open_npy(path: Path) -> NDArray[Any]:
-    """The array in a `.npy` file, mapped and read-only.
+    """Opens the array in a `.npy` file, mapped and read-only.
 
     Raises:
-        StoreError: no `.npy` file, one of Python objects, or one that is cut short.
+        StoreError: the file cannot be read, is not a `.npy` file, contains Python objects, or is truncated.
     """
+    place = str(path)
     try:
         with path.open("rb") as file:
             begin = file.read(len(_MAGIC))
         if begin != _MAGIC:
             raise StoreError(
-                f"features are .npy files, {path} begins with {begin!r}: save it with numpy.save (pickles are not read)"
+                Problem(
+                    rule="type",
+                    place=place,
+                    value=begin,
+                    message=f"not a .npy file (begins with {begin!r})",
+                    hint="save it with numpy.save; pickles are not read",
+                )
             )
         array = _loaded(path)
     except OSError as error:
-        raise StoreError(f"{path} cannot be read ({error.strerror or error}): see to it") from error
+        reason = error.strerror or str(error)
+        message = f"cannot read the file ({reason})"
+        raise StoreError(Problem(rule="unreadable", place=place, value=reason, message=message)) from error
     except (ValueError, EOFError) as error:
         if "object" in str(error).lower():
-            raise StoreError(
-                f"features are numbers, {path} holds Python objects, which are never unpickled: save it as an array of "
-                "numbers"
-            ) from error
-        raise StoreError(
-            f"features are whole .npy files, {path} is damaged or cut short ({error}): copy it again"
-        ) from error
+            message = "contains Python objects, which are never unpickled"
+            hint = "save it as an array of numbers"
+            raise StoreError(Problem(rule="type", place=place, value="object", message=message, hint=hint)) from error
+        message = f"damaged or truncated ({error})"
+        raise StoreError(Problem(rule="unreadable", place=place, message=message, hint="copy it again")) from error
     return array
 
 
 def _loaded(path: Path) -> NDArray[Any]:
-    if path.stat().st_size < _SMALL_FILE:  # an array of no values cannot be mapped
+    if path.stat().st_size < _SMALL_FILE:  # an empty array cannot be mapped
         return np.asarray(np.load(path, allow_pickle=False))
     return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
 def orientation_of(shapes: Mapping[str, tuple[int, ...]], n_labels: Mapping[str, int]) -> Orientation:
-    """Which axis is time in the files of a data set, all alike.
+    """Infers the time axis of the files of a dataset, which is the same in all files.
 
-    D is the same in all files, so the axis on which most files agree is D; where that does not tell (one file, equal T
-    everywhere), the axis nearest to the number of labels is T.
+    D is the same in all files, so the axis on which most files agree is D. If that does not decide (a single file, or
+    the same T in all files), the axis closest to the number of labels is T.
 
     Args:
-        shapes: of the two-dimensional arrays, by clip.
-        n_labels: frames with labels, by clip, where they are known.
+        shapes: shapes of the two-dimensional arrays by clip.
+        n_labels: number of labels by clip, if known.
 
     Raises:
-        StoreError: it cannot be told: square arrays, or as many files of one kind as of the other.
+        StoreError: ambiguous shapes: square arrays, or equally many files of both orientations.
     """
-    commonest = [Counter(shape[axis] for shape in shapes.values()).most_common(1)[0][1] for axis in (0, 1)]
-    if commonest[0] != commonest[1]:
-        return "TxD" if commonest[1] > commonest[0] else "DxT"
+    agreeing = [Counter(shape[axis] for shape in shapes.values()).most_common(1)[0][1] for axis in (0, 1)]
+    if agreeing[0] != agreeing[1]:
+        return "TxD" if agreeing[1] > agreeing[0] else "DxT"
     votes: Counter[Orientation] = Counter()
     for video, shape in shapes.items():
         if video in n_labels:
-            away = [abs(size - n_labels[video]) for size in shape]
-            if away[0] != away[1]:
-                votes["TxD" if away[0] < away[1] else "DxT"] += 1
+            distance = [abs(size - n_labels[video]) for size in shape]
+            if distance[0] != distance[1]:
+                votes["TxD" if distance[0] < distance[1] else "DxT"] += 1
     if votes["TxD"] == votes["DxT"]:
         examples = some((f"{video} {list(shape)}" for video, shape in shapes.items()), 3)
         raise StoreError(
-            f"features are [T D] or [D T], here either could be ({examples}): say which (--orientation TxD or DxT)"
+            Problem(
+                rule="missing",
+                place="--orientation",
+                message=f"cannot infer whether features are [T, D] or [D, T] ({examples})",
+                hint="choose --orientation TxD or DxT",
+            )
         )
     return max(votes, key=lambda kind: votes[kind])
 
 
-def dim_problems(shapes: Mapping[str, tuple[int, ...]], orientation: Orientation) -> dict[str, str]:
-    """A line for each file whose D is not that of most files."""
+def dim_problems(shapes: Mapping[str, tuple[int, ...]], orientation: Orientation) -> dict[str, Problem]:
+    """Reports each file whose D differs from that of most files, by clip."""
     axis = 1 if orientation == "TxD" else 0
     counts = Counter(shape[axis] for shape in shapes.values())
     if len(counts) < 2:
         return {}
     dim = counts.most_common(1)[0][0]
-    form = f"[T {dim}]" if orientation == "TxD" else f"[{dim} T]"
+    form = f"[T, {dim}]" if orientation == "TxD" else f"[{dim}, T]"
     return {
-        video: f"the features of a data set are alike, {video} has shape {list(shape)} where most have {form}"
-        + ("; it looks transposed" if shape[1 - axis] == dim else "")
-        + ": make it like the others"
+        video: Problem(
+            rule="shape",
+            place=video,
+            value=list(shape),
+            expected=f"features of shape {form} as in most files",
+            hint="it looks transposed" if shape[1 - axis] == dim else "",
+        )
         for video, shape in shapes.items()
         if shape[axis] != dim
     }

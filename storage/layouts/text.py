@@ -1,4 +1,4 @@
-"""Text files of data sets: whatever line ends, marks and blanks the editor has left."""
+"""Text files of datasets, independent of line ends, byte order marks and trailing blanks."""
 
 from __future__ import annotations
 
@@ -7,24 +7,38 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from storage.errors import StoreError
+from storage.errors import Problem, StoreError
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines without blanks at their ends, byte order mark, CR and blank last lines.
+    """Returns the lines without surrounding blanks, byte order mark, CR and trailing blank lines.
 
-    A blank line between others is kept, as an empty string: whether it means something is for the caller to say.
+    Blank lines between others are kept as empty strings; the caller decides what they mean.
 
     Raises:
-        StoreError: the file cannot be read or is no UTF-8 text.
+        StoreError: the file cannot be read or is not UTF-8.
     """
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise StoreError(f"{path} cannot be read ({error.strerror}): see to it") from error
-    except UnicodeDecodeError as error:
         raise StoreError(
-            f"a text file is UTF-8, {path} is not (byte {error.start} is {error.object[error.start]:#04x}): convert it"
+            Problem(
+                rule="unreadable",
+                place=str(path),
+                value=error.strerror,
+                message=f"cannot read the file ({error.strerror})",
+            )
+        ) from error
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        raise StoreError(
+            Problem(
+                rule="unreadable",
+                place=f"{path}, byte {error.start}",
+                value=byte,
+                message=f"{byte:#04x} is not valid UTF-8",
+                hint="convert the file to UTF-8",
+            )
         ) from error
     lines = [line.strip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     while lines and not lines[-1]:
@@ -36,7 +50,7 @@ _SUFFIXES = (".txt", ".npy")
 
 
 def bare(name: str) -> str:
-    r"""A clip's name without the suffix of a label or feature file, whichever slashes it has.
+    r"""Returns the name of a clip without the suffix of a label or feature file, with forward slashes.
 
     >>> bare(r"P03\cam01.txt"), bare("P03/cam01"), bare("./a.b.npy")
     ('P03/cam01', 'P03/cam01', 'a.b')
@@ -46,26 +60,26 @@ def bare(name: str) -> str:
 
 
 def find_files(folder: Path, suffix: str) -> dict[str, Path]:
-    """Files with that suffix in the folder and the folders in it, by their name (`bare`), sorted; hidden ones not."""
-    found = {}
-    for where, folders, names in os.walk(folder, followlinks=True):
+    """Returns all files with a suffix below a folder by their `bare` name, sorted; hidden files are skipped."""
+    files = {}
+    for parent, folders, names in os.walk(folder, followlinks=True):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
             if not name.startswith(".") and name.lower().endswith(suffix):
-                path = Path(where, name)
-                found[bare(path.relative_to(folder).as_posix())] = path
-    return dict(sorted(found.items()))
+                path = Path(parent, name)
+                files[bare(path.relative_to(folder).as_posix())] = path
+    return dict(sorted(files.items()))
 
 
 @dataclass(slots=True)
 class Names:
-    """Finds the clip that a name from another file means: the same path, or one that ends like it.
+    """Finds clips by the names that other files use for them: the same path, or a path with the same end.
 
     >>> Names(("P03/cam01", "P04/cam01", "P04/cam02")).find("cam02.txt")
     ('P04/cam02',)
 
     Args:
-        ids: the clips' names.
+        ids: names of the clips.
     """
 
     ids: Iterable[str]
@@ -76,7 +90,7 @@ class Names:
             self._by_last.setdefault(video.rsplit("/", 1)[-1], []).append(video)
 
     def find(self, name: str) -> tuple[str, ...]:
-        """The clips that can be meant: one where all is well, none or several where not."""
+        """Returns the clips that match a name: none if it is unknown, several if it is ambiguous."""
         wanted = bare(name)
         similar = self._by_last.get(wanted.rsplit("/", 1)[-1], [])
         if wanted in similar:

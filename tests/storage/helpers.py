@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from storage import StoreWriter
+from storage.constants import Limits
 from storage.manifest import Manifest
-from storage.schema import Limits
 from storage.shards import file_digest
 
 Array = NDArray[Any]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from storage import StoreError, StoreWriter, open_store
 from storage.arrays import Conversion
-from storage.schema import MAX_CLIP_BYTES, Limits
+from storage.constants import MAX_CLIP_BYTES, Limits
 from storage.verify import verify_store
 from tests.storage.helpers import SMALL, VOCABULARY, clips_of, files_of, write_store
 

@@ -1,0 +1,44 @@
+"""Problems and notes that are collected while a dataset is validated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from storage.errors import Problem, StoreError
+
+Value = TypeVar("Value")
+
+
+@dataclass(slots=True)
+class Findings:
+    """Problems and notes about a dataset.
+
+    Attributes:
+        problems: errors; the dataset cannot be imported.
+        notes: messages about assumptions, changes and suspicious data.
+    """
+
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def read_all(self, paths: Mapping[str, Path], read: Callable[[Path], Value]) -> dict[str, Value]:
+        """Reads the files of all clips; files that cannot be read are reported and omitted from the result."""
+        contents = {}
+        for video, path in paths.items():
+            try:
+                contents[video] = read(path)
+            except StoreError as error:
+                self.problems += error.problems
+        return contents
+
+    def raise_problems(self) -> None:
+        """Raises all problems.
+
+        Raises:
+            StoreError: there are problems.
+        """
+        if self.problems:
+            raise StoreError(self.problems)
