@@ -12,28 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from mucon.evaluation import Evaluation
+from mucon.metrics.catalogue import metric_of, printed_metrics
 from mucon.training import EpochReport
 
-SHOWN = {
-    "mof": "MoF",
-    "mof_without_background": "MoF-BG",
-    "matching_score": "matching",
-    "edit": "Edit",
-    "f1_at_10": "F1@10",
-    "f1_at_25": "F1@25",
-    "f1_at_50": "F1@50",
-    "iod": "IoD",
-    "iou": "IoU",
-}
-"""Metrics of the table and their headings."""
-SHOWN_IN_ALIGNMENT = {
-    **{name: heading for name, heading in SHOWN.items() if name not in ("matching_score", "edit", "iod", "iou")},
-    "iod": "IoD",
-    "iou": "IoU",
-    "iod_by_index": "IoD idx",
-    "iou_by_index": "IoU idx",
-}
-"""The same for alignment, without the metrics that are constant there; `idx` pairs segment m with segment m."""
 MATRIX_UP_TO = 8
 """Largest number of actions for which the whole confusion matrix is printed."""
 
@@ -80,18 +61,18 @@ class EpochPrinter:
 
 def print_scores(evaluation: Evaluation) -> None:
     """Prints a table with one row per prediction, metrics in percent, and what its means exclude."""
-    metrics = SHOWN_IN_ALIGNMENT if evaluation.task == "alignment" else SHOWN
+    metrics = printed_metrics("alignment" if evaluation.task == "alignment" else "segmentation")
     alignment = "alignment, " if evaluation.task == "alignment" else ""
     table = _table(f"{len(evaluation.per_video)} recordings, {alignment}percent")
     table.add_column("", no_wrap=True)
-    for heading in metrics.values():
-        table.add_column(heading, justify="right")
+    for metric in metrics:
+        table.add_column(metric.narrow_title, justify="right")
     for prediction, values in evaluation.scores.items():
-        table.add_row(prediction, *(_percent(values.get(name)) for name in metrics))
+        table.add_row(prediction, *(_percent(values.get(metric.name)) for metric in metrics))
     Console().print(table)
     for prediction, counts in evaluation.undefined.items():
         undefined = ", ".join(
-            f"{metrics.get(name, name)} {count}"
+            f"{metric_of(name).narrow_title} {count}"
             for name, count in counts.items()
             if count and not name.startswith("boundary_error")
         )
