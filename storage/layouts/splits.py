@@ -100,9 +100,9 @@ def _check_split(name: str, splits: Splits) -> None:
                 splits.problems.append(
                     Problem(
                         rule="conflict",
-                        place=f"split parts {first} and {second}",
+                        place=f"{first}, {second}",
                         value=shared,
-                        message=f"{len(shared)} videos are in both: {some(shared, _MOST_NAMES)}",
+                        message=f"{len(shared)} videos are in both parts: {some(shared, _MOST_NAMES)}",
                     )
                 )
     if any(f"{name}:{part}" not in parts for part in ("train", "test")):
