@@ -219,7 +219,7 @@ class ShardReader:
                     rule="damaged",
                     place=f"{self.place}, row group {group}",
                     value=column.null_count,
-                    message=f"{column.null_count} null frames",
+                    message=f"null values instead of frames ({column.null_count})",
                     hint=_COPY_HINT,
                 )
             )

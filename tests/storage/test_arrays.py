@@ -16,24 +16,24 @@ clips = arrays_of.arrays(
 
 @given(clips)
 def test_statistics_match_the_values(features):
-    found = statistics(features)
+    result = statistics(features)
     active = np.flatnonzero(features.any(axis=1))
-    assert (found.first_active, found.last_active) == (
+    assert (result.first_active, result.last_active) == (
         (int(active[0]), int(active[-1])) if len(active) else (None, None)
     )
-    assert (found.minimum, found.maximum) == (features.min(), features.max())
-    assert np.isclose(found.mean, features.mean(), atol=1e-9)
-    assert np.isclose(found.std, features.std(), atol=1e-9)
+    assert (result.minimum, result.maximum) == (features.min(), features.max())
+    assert np.isclose(result.mean, features.mean(), atol=1e-9)
+    assert np.isclose(result.std, features.std(), atol=1e-9)
 
 
 def test_statistics_of_several_blocks_match_the_whole_array():
     features = np.random.default_rng(0).normal(3, 2, size=(5, 2**17)).astype(np.float32)
     features[0] = 0
     assert len(list(blocks(features))) == 3
-    found = statistics(features)
-    assert (found.first_active, found.last_active) == (1, 4)
-    assert np.isclose(found.mean, features.astype(np.float64).mean(), rtol=1e-12)
-    assert np.isclose(found.std, features.astype(np.float64).std(), rtol=1e-12)
+    result = statistics(features)
+    assert (result.first_active, result.last_active) == (1, 4)
+    assert np.isclose(result.mean, features.astype(np.float64).mean(), rtol=1e-12)
+    assert np.isclose(result.std, features.astype(np.float64).std(), rtol=1e-12)
 
 
 @given(clips, st.sampled_from(["float16", "float32"]))

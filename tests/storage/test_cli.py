@@ -125,7 +125,7 @@ def test_inspect_shows_the_contents_of_the_store(store, capsys):
     assert numbers(rows.pop("annotation")) == ["4", "4"]
     assert numbers(rows.pop("transcripts")) == ["1", "4", "4"]
     assert rows.pop("top action").startswith("SIL, 50.7 %")
-    assert rows.pop("on disk").startswith(f"{size / 1000:.3g} kB in 1 file ")
+    assert rows.pop("on disk").startswith(f"{size / 1000:.3g} kB, 1 file ")
     assert rows == {
         "store": f"{store} (format 1)",
         "videos": "4",

@@ -100,7 +100,7 @@ def test_an_empty_mapping_is_refused(tmp_path):
 def test_actions_that_occur_in_no_video_are_noted(tmp_path):
     data = DataSet.example()
     data.mapping = ["0 SIL", "1 pour", "2 stir", "3 fly"]
-    assert noted(imported(data, tmp_path)[1], "1 actions", ": fly")
+    assert noted(imported(data, tmp_path)[1], "mapping.txt", "(1): fly")
 
 
 def test_unknown_background_is_refused_and_likely_background_is_noted(tmp_path):

@@ -15,7 +15,7 @@ def test_split_files_may_name_videos_in_many_ways(tmp_path, form):
     }
     store, notes = imported(data, tmp_path)
     assert store.split("1", "train") == ("v000", "v001")
-    assert noted(notes, "1 videos", ": v003")
+    assert noted(notes, "no split", "(1): v003")
 
 
 def test_names_with_dots_are_kept_whole(tmp_path):
@@ -97,7 +97,7 @@ def test_suspicious_splits_are_noted(tmp_path):
     assert noted(notes, "train.split3.bundle", "no video")
     assert noted(notes, "split 3", "3:train")
     assert noted(notes, "split 1", "training", ": stir")
-    assert noted(notes, "1 videos", ": v003")
+    assert noted(notes, "no split", "(1): v003")
     assert len(notes) == 5
 
 
