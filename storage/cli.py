@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from storage.constants import DTYPES
-from storage.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, StoreError
+from storage.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_OK, StoreError, counted
 from storage.layouts import LENGTH_POLICIES, ORIENTATIONS
 
 # Handlers import the modules that need numpy or pyarrow, so that the parser starts without them.
@@ -214,7 +214,9 @@ def verify_command(args: argparse.Namespace) -> int:
     result = verify_store(args.store, show_progress)
     if result.problems:
         raise StoreError(result.problems)
-    print(f"{args.store}: {result.n_videos} videos, {size_text(result.n_bytes)} of features, nothing damaged")
+    print(
+        f"{args.store}: {counted(result.n_videos, 'video')}, {size_text(result.n_bytes)} of features, nothing damaged"
+    )
     return EXIT_OK
 
 

@@ -111,7 +111,7 @@ class StoreError(InputError):
     """A dataset, a store or a request to a store is invalid."""
 
 
-def nearest(name: str, known: Sequence[str]) -> str:
+def nearest(name: str, names: Sequence[str]) -> str:
     """Returns ` (did you mean 'a', 'b'?)` with up to three similar names, or an empty string.
 
     >>> nearest("pour_mlik", ["pour_milk", "stir"])
@@ -119,7 +119,7 @@ def nearest(name: str, known: Sequence[str]) -> str:
     """
     import difflib
 
-    matches = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    matches = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     return f" (did you mean {', '.join(repr(match) for match in matches)}?)" if matches else ""
 
 
@@ -132,3 +132,12 @@ def some(names: Iterable[object], limit: int = 5) -> str:
     listed = [str(name) for name in names]
     rest = len(listed) - limit
     return ", ".join(listed[:limit]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def counted(number: int, singular: str, plural: str = "") -> str:
+    """Returns a number with its noun; the default plural ends in s.
+
+    >>> counted(1, "file"), counted(3, "file"), counted(0, "activity", "activities")
+    ('1 file', '3 files', '0 activities')
+    """
+    return f"{number} {singular if number == 1 else plural or f'{singular}s'}"

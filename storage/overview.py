@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from storage.errors import counted
+
 if TYPE_CHECKING:
     from storage.reader import Store
 
@@ -131,13 +133,18 @@ def overview_lines(view: Overview) -> list[str]:
         ("background", ", ".join(view.background) or "none"),
     ]
     if view.groups or view.activities:
-        rows.append(("groups", f"{view.groups} groups, {view.activities} activities"))
+        rows.append(
+            ("groups", f"{counted(view.groups, 'group')}, {counted(view.activities, 'activity', 'activities')}")
+        )
     if view.splits:
         rows.append(("splits", ", ".join(f"{part} {count}" for part, count in view.splits.items())))
     else:
         rows.append(("splits", "none"))
     rows.append(
-        ("annotation", f"{view.with_transcript} videos with a transcript, {view.with_lengths} also with lengths")
+        (
+            "annotation",
+            f"{counted(view.with_transcript, 'video')} with a transcript, {view.with_lengths} also with lengths",
+        )
     )
     if view.segments_longest is not None:
         rows.append(
@@ -150,9 +157,7 @@ def overview_lines(view: Overview) -> list[str]:
     if view.action_frames:
         action, share = next(iter(view.action_frames.items()))
         rows.append(("top action", f"{action}, {100 * share:.1f} % of the labelled frames"))
-    rows.append(
-        ("on disk", f"{size_text(view.bytes)} in {view.shards} file{'s' if view.shards > 1 else ''} of features")
-    )
+    rows.append(("on disk", f"{size_text(view.bytes)}, {counted(view.shards, 'file')} of features"))
     width = max(len(name) for name, _ in rows)
     return [f"{name:<{width}}  {text}" for name, text in rows]
 

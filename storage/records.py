@@ -171,7 +171,7 @@ def _column_problems(table: pa.Table, path: Path) -> list[Problem]:
                 Problem(rule="type", place=place, value=str(column.type), expected=f"{field.type}", hint=RESTORE_HINT)
             )
         elif column.null_count and not field.nullable:
-            message = f"{column.null_count} null values in a required column"
+            message = f"null values in a required column ({column.null_count})"
             problems.append(
                 Problem(rule="damaged", place=place, value=column.null_count, message=message, hint=RESTORE_HINT)
             )

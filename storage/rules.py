@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from storage.constants import DTYPES, MAX_CLIP_BYTES
-from storage.errors import Problem, nearest, some
+from storage.errors import Problem, counted, nearest, some
 
 _PART = re.compile(r"[^:\s]+:[^:\s]+")
 _TEXT = "printable text without leading or trailing blanks"
@@ -169,7 +169,7 @@ def annotation_problems(
                 rule="mismatch",
                 place=video,
                 value=len(transcript),
-                message=f"{len(transcript)} segments in {frames} frames, expected at least one frame per segment",
+                message=f"{counted(len(transcript), 'segment')} in {counted(frames, 'frame')}, each needs one or more",
             )
         )
     if lengths is not None:
@@ -180,14 +180,14 @@ def annotation_problems(
 def _length_problems(video: str, frames: int, n_segments: int, lengths: Sequence[int]) -> list[Problem]:
     problems = []
     if len(lengths) != n_segments:
-        expected = f"a length for each of {n_segments} segments"
+        expected = f"one length per segment ({n_segments})"
         problems.append(Problem(rule="mismatch", place=video, value=len(lengths), expected=expected))
     short = [index for index, length in enumerate(lengths) if length < 1]
     if short:
         place = f"{video}, segment {some(short)}"
-        found = [lengths[index] for index in short]
-        problems.append(Problem(rule="range", place=place, value=found, expected="lengths of at least 1 frame"))
+        values = [lengths[index] for index in short]
+        problems.append(Problem(rule="range", place=place, value=values, expected="lengths of at least 1 frame"))
     if sum(lengths) != frames:
-        expected = f"lengths that add up to {frames} frames"
+        expected = f"lengths that add up to {counted(frames, 'frame')}"
         problems.append(Problem(rule="mismatch", place=video, value=sum(lengths), expected=expected))
     return problems

@@ -166,7 +166,7 @@ class ShardReader:
         return whole
 
     def _groups(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-        """Yields `(row_group, first, last)` of the row groups with these rows; `first` and `last` count in the group."""
+        """Yields `(row_group, first, last)` of the row groups with these rows, with rows counted in the group."""
         group = bisect_right(self.starts, start) - 1
         while start < stop:
             end = min(stop, self.starts[group + 1])
@@ -219,7 +219,7 @@ class ShardReader:
                     rule="damaged",
                     place=f"{self.place}, row group {group}",
                     value=column.null_count,
-                    message=f"{column.null_count} null frames",
+                    message=f"null values instead of frames ({column.null_count})",
                     hint=_COPY_HINT,
                 )
             )

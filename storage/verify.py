@@ -93,7 +93,7 @@ def _record_problems(loaded: Loaded, records: list[Record]) -> list[Problem]:
         problems += id_problems(record.id, record.splits)
         problems += annotation_problems(record.id, record.frames, record.transcript, record.lengths, n_actions)
         if not 0 <= record.shard < n_shards:
-            expected = f"one of {n_shards} shards"
+            expected = f"a shard below {n_shards}"
             problems.append(
                 Problem(rule="range", place=record.id, value=record.shard, expected=expected, hint=RESTORE_HINT)
             )

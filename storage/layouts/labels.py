@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from storage.errors import Problem, StoreError, nearest, some
+from storage.errors import Problem, StoreError, counted, nearest, some
 from storage.layouts import LengthPolicy
 from storage.layouts.text import read_lines
 
@@ -78,15 +78,15 @@ def read_labels(path: Path) -> Labels:
     return Labels.from_frames(lines)
 
 
-def unknown_label_problems(labels: Mapping[Path, Labels], known: Sequence[str], mapping: Path) -> list[Problem]:
+def unknown_label_problems(labels: Mapping[Path, Labels], actions: Sequence[str], mapping: Path) -> list[Problem]:
     """Reports each label that is not in the mapping, with its first line and its number of frames."""
-    actions = set(known)
+    names = set(actions)
     frames: dict[str, int] = {}
     files: dict[str, list[tuple[Path, int]]] = {}
     for path, runs in labels.items():
         line = 1
         for name, length in zip(runs.names, runs.lengths, strict=True):
-            if name not in actions:
+            if name not in names:
                 frames[name] = frames.get(name, 0) + length
                 files.setdefault(name, []).append((path, line))
             line += length
@@ -95,8 +95,8 @@ def unknown_label_problems(labels: Mapping[Path, Labels], known: Sequence[str], 
             rule="unknown",
             place=f"{places[0][0]}:{places[0][1]}",
             value=name,
-            message=f"unknown label {name!r}{nearest(name, known)} in {frames[name]} frames of "
-            f"{len({path for path, _ in places})} files",
+            message=f"unknown label {name!r}{nearest(name, actions)} in {counted(frames[name], 'frame')} of "
+            f"{counted(len({path for path, _ in places}), 'file')}",
             hint=f"correct it or add it to {mapping}",
         )
         for name, places in sorted(files.items())
@@ -124,7 +124,7 @@ def fitted(
     n_labels = labels.n_frames
     if n_features == n_labels:
         return n_features, labels, None
-    difference = f"{n_features} frames of features but {n_labels} labels"
+    difference = f"{counted(n_features, 'frame')} of features but {counted(n_labels, 'label')}"
     beyond = abs(n_features - n_labels) > tolerance
     if beyond and policy == "error":
         raise StoreError(
@@ -140,4 +140,4 @@ def fitted(
         return n_features, labels.resampled(n_features), f"{video}: {difference}; resampled the labels"
     kept = min(n_features, n_labels)
     dropped = abs(n_features - n_labels)
-    return kept, labels.cropped(kept), f"{video}: {difference}; dropped the last {dropped}"
+    return kept, labels.cropped(kept), f"{video}: {difference}; dropped the last {dropped} of the longer"

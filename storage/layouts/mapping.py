@@ -73,9 +73,7 @@ def vocabulary_of(
             findings.notes.append(f"{path}: ids have gaps and were renumbered: {some(moved, _MOST_NAMES)}")
         unused = [name for name in vocabulary if name not in used]
         if unused:
-            findings.notes.append(
-                f"{len(unused)} actions of the mapping occur in no video: {some(unused, _MOST_NAMES)}"
-            )
+            findings.notes.append(f"{path}: unused actions ({len(unused)}): {some(unused, _MOST_NAMES)}")
     else:
         vocabulary = tuple(sorted(used))
         numbered = ", ".join(f"{index} {name}" for index, name in enumerate(vocabulary))

@@ -193,7 +193,9 @@ class MsTcn:
             ("features", "labels", "features", unpaired),
         ):
             if incomplete:
-                message = f"{len(incomplete)} videos have {present} but no {absent}: {some(incomplete, _MOST_NAMES)}"
+                message = (
+                    f"videos with {present} but without {absent} ({len(incomplete)}): {some(incomplete, _MOST_NAMES)}"
+                )
                 place = str(self.source / folder)
                 problems.append(Problem(rule="missing", place=place, value=incomplete, message=message))
         return {video: path for video, path in features.items() if video in labels}, labels
@@ -256,7 +258,7 @@ class MsTcn:
         notes += absent_actions(self._splits, {video: frozenset(labels.names) for video, labels in runs.items()})
         outside = [video for video in self._clips if not self._splits.of(video)]
         if outside and self._splits.parts:
-            notes.append(f"{len(outside)} videos are in no split: {some(outside, _MOST_NAMES)}")
+            notes.append(f"videos in no split ({len(outside)}): {some(outside, _MOST_NAMES)}")
 
 
 def _extracted(regex: str | None, video: str) -> str | None:
@@ -268,5 +270,5 @@ def _unmatched_problems(option: str, regex: str | None, videos: Iterable[str]) -
     unmatched = [video for video in videos if regex and not _extracted(regex, video)]
     if not unmatched:
         return []
-    message = f"{regex!r} does not match {len(unmatched)} videos: {some(unmatched, _MOST_NAMES)}"
+    message = f"{regex!r} does not match these videos ({len(unmatched)}): {some(unmatched, _MOST_NAMES)}"
     return [Problem(rule="mismatch", place=option, value=unmatched, message=message)]

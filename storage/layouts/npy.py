@@ -81,17 +81,7 @@ def open_npy(path: Path) -> NDArray[Any]:
     try:
         with path.open("rb") as file:
             begin = file.read(len(_MAGIC))
-        if begin != _MAGIC:
-            raise StoreError(
-                Problem(
-                    rule="type",
-                    place=place,
-                    value=begin,
-                    message=f"not a .npy file (begins with {begin!r})",
-                    hint="save it with numpy.save; pickles are not read",
-                )
-            )
-        array = _loaded(path)
+        array = _loaded(path) if begin == _MAGIC else None
     except OSError as error:
         reason = error.strerror or str(error)
         message = f"cannot read the file ({reason})"
@@ -103,6 +93,10 @@ def open_npy(path: Path) -> NDArray[Any]:
             raise StoreError(Problem(rule="type", place=place, value="object", message=message, hint=hint)) from error
         message = f"damaged or truncated ({error})"
         raise StoreError(Problem(rule="unreadable", place=place, message=message, hint="copy it again")) from error
+    if array is None:
+        message = f"not a .npy file (begins with {begin!r})"
+        hint = "save it with numpy.save; pickles are not read"
+        raise StoreError(Problem(rule="type", place=place, value=begin, message=message, hint=hint))
     return array
 
 

@@ -68,7 +68,7 @@ def _members(path: Path, names: Names, splits: Splits) -> frozenset[str]:
     matches = {line: names.find(line) for line in lines}
     unknown = [line for line, videos in matches.items() if not videos]
     if unknown:
-        message = f"{len(unknown)} unknown videos: {some(unknown, _MOST_NAMES)}"
+        message = f"unknown videos ({len(unknown)}): {some(unknown, _MOST_NAMES)}"
         splits.problems.append(Problem(rule="unknown", place=str(path), value=unknown, message=message))
     splits.problems += [
         Problem(
@@ -100,9 +100,9 @@ def _check_split(name: str, splits: Splits) -> None:
                 splits.problems.append(
                     Problem(
                         rule="conflict",
-                        place=f"split parts {first} and {second}",
+                        place=f"{first}, {second}",
                         value=shared,
-                        message=f"{len(shared)} videos are in both: {some(shared, _MOST_NAMES)}",
+                        message=f"videos in both parts ({len(shared)}): {some(shared, _MOST_NAMES)}",
                     )
                 )
     if any(f"{name}:{part}" not in parts for part in ("train", "test")):

@@ -1,4 +1,4 @@
-"""Stores and data sets for tests, made from a seed."""
+"""Stores and datasets for tests, generated from a seed."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from storage.shards import file_digest
 Array = NDArray[Any]
 VOCABULARY = ("SIL", "pour", "stir")
 SMALL = Limits(row_group_bytes=2000, shard_row_groups=3, shard_bytes=6000)
-"""Several clips a row group, several row groups a shard, several shards."""
+"""Gives several clips per row group, several row groups per shard, and several shards."""
 
 
 def clips_of(lengths: Sequence[int], dim: int = 4, dtype: str = "float32", seed: int = 0) -> dict[str, Array]:
-    """Random features by id, `v000` and so on."""
+    """Returns random features by id, `v000` and so on."""
     generator = np.random.default_rng(seed)
     return {f"v{i:03d}": generator.normal(size=(n, dim)).astype(dtype) for i, n in enumerate(lengths)}
 
 
 def write_store(path: Path, clips: Mapping[str, Array], *, limits: Limits = SMALL, **options: Any) -> Path:
-    """A store of these clips: two segments each where that fits, every third clip is in the test part."""
+    """Writes a store of clips with two segments each, if they are long enough; every third clip is a test clip."""
     first = next(iter(clips.values()))
     arguments: dict[str, Any] = {"vocabulary": VOCABULARY, "background": ("SIL",), **options}
     dtype = arguments.pop("dtype", first.dtype.name)
@@ -50,7 +50,7 @@ def write_store(path: Path, clips: Mapping[str, Array], *, limits: Limits = SMAL
 
 
 def rewrite_shards(store: Path, **options: Any) -> None:
-    """Lets another tool write the shards anew (same rows in the same order) and the manifest agree with them."""
+    """Rewrites the shards with other options, as another tool would, and updates the manifest."""
     row_group_size = options.pop("row_group_size", None)
     change_manifest(store, lambda _: None)
     manifest = Manifest.from_json((store / "manifest.json").read_text(), "test")
@@ -66,7 +66,7 @@ def rewrite_shards(store: Path, **options: Any) -> None:
 
 
 def change_manifest(store: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """Edits `manifest.json` and makes it agree with its own checksum again."""
+    """Edits `manifest.json` and updates its checksum."""
     path = store / "manifest.json"
     value = json.loads(path.read_text())
     change(value)
@@ -77,7 +77,7 @@ def change_manifest(store: Path, change: Callable[[dict[str, Any]], Any]) -> Non
 
 
 def flip(path: Path, position: int, mask: int = 0x40) -> None:
-    """Changes one byte of a file."""
+    """Flips bits of one byte of a file."""
     with path.open("r+b") as file:
         file.seek(position)
         (byte,) = file.read(1)
@@ -86,13 +86,13 @@ def flip(path: Path, position: int, mask: int = 0x40) -> None:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder."""
+    """Returns the content of every file below a folder."""
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @dataclass
 class DataSet:
-    """A data set in the layout of MS-TCN, written by `write`; change the fields first to break it.
+    """A dataset in the layout of MS-TCN that tests modify before they write it.
 
     Attributes:
         features: `[T D]` by id.
@@ -100,9 +100,9 @@ class DataSet:
         mapping: lines of `mapping.txt`, None for no such file.
         splits: lines by name of the bundle.
         transposed: whether the files are `[D T]`.
-        end: of each line of text.
-        begin: of each text.
-        after: of each text.
+        end: end of each line of the text files.
+        begin: first characters of the text files.
+        after: last characters of the text files.
     """
 
     features: dict[str, Array] = field(default_factory=dict)
@@ -115,8 +115,8 @@ class DataSet:
     after: str = ""
 
     @classmethod
-    def made(cls, lengths: Sequence[int] = (30, 41, 25, 52), dim: int = 6, dtype: str = "float32") -> DataSet:
-        """Videos whose labels are SIL, pour, stir, SIL; the last two are the test part of split 1."""
+    def example(cls, lengths: Sequence[int] = (30, 41, 25, 52), dim: int = 6, dtype: str = "float32") -> DataSet:
+        """Returns videos with the labels SIL, pour, stir, SIL; the last two are the test part of split 1."""
         features = clips_of(lengths, dim, dtype)
         labels = {}
         for video, values in features.items():
@@ -129,7 +129,7 @@ class DataSet:
         return cls(features, labels, splits={f"{part}.split1.bundle": names for part, names in lines.items()})
 
     def write(self, folder: Path) -> Path:
-        """Writes all files; returns the folder."""
+        """Writes all files and returns the folder."""
         for name, values in self.features.items():
             path = folder / "features" / f"{name}.npy"
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -31,7 +31,7 @@ def test_kill_ends_the_process_at_the_counted_time():
 
 def test_raise_raises_once_and_names_the_moment(monkeypatch):
     monkeypatch.setenv(VARIABLE, "only.in.this.test:1:raise")
-    with pytest.raises(FailpointError, match=r"only\.in\.this\.test was reached 1 times"):
+    with pytest.raises(FailpointError, match=r"only\.in\.this\.test .*1"):
         reach("only.in.this.test")
     assert reach("only.in.this.test") is None
 
@@ -50,8 +50,8 @@ def test_hang_waits_until_it_is_killed():
     assert process.communicate(timeout=60)[0] == b""
 
 
-@pytest.mark.parametrize("asked", ["here", "here:0:kill", "here:x:kill", "here:1:explode"])
-def test_a_variable_of_another_form_is_refused(monkeypatch, asked):
-    monkeypatch.setenv(VARIABLE, asked)
-    with pytest.raises(ValueError, match=f"name:count:action.*{asked}"):
+@pytest.mark.parametrize("setting", ["here", "here:0:kill", "here:x:kill", "here:1:explode"])
+def test_a_malformed_variable_is_refused(monkeypatch, setting):
+    monkeypatch.setenv(VARIABLE, setting)
+    with pytest.raises(ValueError, match=f"name:count:action.*{setting}"):
         reach("here")

@@ -1,4 +1,4 @@
-"""The written format: what stands in the files, and that a store written by the first program is read for ever."""
+"""The file format: content of the files, and a store of the first version that must stay readable."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +33,7 @@ def columns(store):
             yield file, metadata.row_group(group), metadata.row_group(group).column(0)
 
 
-def test_a_frame_is_one_required_value_and_the_schema_says_dtype_and_dim(store):
+def test_a_frame_is_one_required_value_and_the_schema_has_dtype_and_dim(store):
     for file in sorted(store.glob("features-*.parquet")):
         schema = pq.read_schema(file)
         assert schema.names == ["frame"]
@@ -49,9 +49,9 @@ def test_a_frame_is_one_required_value_and_the_schema_says_dtype_and_dim(store):
 
 
 def test_a_row_group_is_one_plain_aligned_page_with_a_checksum(store):
-    found = list(columns(store))
-    assert len(found) > 3
-    for file, group, column in found:
+    chunks = list(columns(store))
+    assert len(chunks) > 3
+    for file, group, column in chunks:
         assert (column.compression, column.has_dictionary_page, column.statistics) == ("UNCOMPRESSED", False, None)
         data = file.read_bytes()[column.data_page_offset :]
         header = read_page_header(data)
@@ -81,7 +81,7 @@ def test_other_programs_read_the_rows_as_they_were_written(store):
         assert b"".join(clip) == CLIPS[record["id"]].tobytes()
 
 
-def test_the_records_have_the_columns_of_the_format(store):
+def test_the_records_have_the_columns_of_the_schema(store):
     schema = pq.read_schema(store / "videos.parquet")
     assert schema.remove_metadata().equals(VIDEOS_SCHEMA)
 
@@ -93,7 +93,7 @@ def test_the_document_names_every_column_and_key():
         assert f"`{name}`" in FORMAT, name
 
 
-def test_the_limits_are_those_of_the_document():
+def test_the_default_limits_match_the_document():
     assert Limits() == Limits(row_group_bytes=4 * 2**20, shard_row_groups=4096, shard_bytes=2 * 2**30)
     for words in ("4 MiB", "4,096 row groups", "2 GiB"):
         assert words in FORMAT
@@ -113,7 +113,7 @@ def test_a_clip_of_71000_frames_is_one_page_and_mapped(tmp_path):
 
 
 def value(video: int, frames: int, dim: int = 6) -> np.ndarray:
-    """Features of the committed store: quarters, which every dtype holds exactly; some silent frames first."""
+    """Features of the committed store: quarters, exact in every dtype, after some silent frames."""
     t, d = np.mgrid[:frames, :dim]
     features = ((7 * t + 3 * d + 5 * video) % 23 - 11) / 4
     features[: 3 * video] = 0
@@ -131,7 +131,7 @@ GOLDEN = {
 
 
 def write_golden(path: Path) -> None:
-    """As `tests/data/store_v1` was written."""
+    """Writes the content of `tests/data/store_v1`."""
     with StoreWriter(
         path,
         dim=6,
@@ -179,12 +179,12 @@ def check_golden(path: Path) -> None:
     assert verify_store(path).problems == ()
 
 
-def test_the_store_of_the_first_program_is_read_for_ever():
+def test_the_store_of_the_first_version_stays_readable():
     check_golden(STORE_V1)
     assert all(open_store(STORE_V1).is_mapped(video) for video in GOLDEN)
 
 
-def test_todays_program_writes_the_same_content(tmp_path):
+def test_this_version_writes_the_same_content(tmp_path):
     write_golden(tmp_path / "s")
     check_golden(tmp_path / "s")
     today, then = open_store(tmp_path / "s"), open_store(STORE_V1)
@@ -192,6 +192,6 @@ def test_todays_program_writes_the_same_content(tmp_path):
     assert replace(today.manifest, videos=then.manifest.videos, shards=then.manifest.shards) == then.manifest
 
 
-def test_the_committed_store_is_small_and_has_the_sizes_that_its_manifest_says():
+def test_the_committed_store_is_small_and_matches_the_sizes_in_its_manifest():
     sizes = {file.name: file.stat().st_size for file in STORE_V1.iterdir()}
     assert sum(sizes.values()) == open_store(STORE_V1).manifest.n_bytes < 20_000

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from storage import StoreError
 from storage.manifest import FileEntry, Manifest, Shard
+from tests.helpers.refusals import ANY, Refusal, refused
+from tests.storage.helpers import change_manifest
 
 names = st.lists(st.text(min_size=1, max_size=5), max_size=4).map(tuple)
 numbers = st.none() | st.floats(0.1, 1e6)
@@ -32,7 +34,7 @@ manifests = st.builds(
 
 
 @given(manifests)
-def test_a_manifest_is_read_as_it_was_written(manifest):
+def test_a_manifest_survives_a_round_trip(manifest):
     assert Manifest.from_json(manifest.to_json(), "m") == manifest
 
 
@@ -55,36 +57,44 @@ def example() -> dict:
     return json.loads(manifest.to_json())
 
 
-def told(value: object) -> str:
-    with pytest.raises(StoreError) as caught:
-        Manifest.from_json(value if isinstance(value, bytes) else json.dumps(value), "here/manifest.json")
-    (problem,) = caught.value.problems
-    assert "here/manifest.json" in problem
-    assert "\n" not in problem
-    return problem
+def refusal_of(value: object, rule: str, place: str = "here/manifest.json", found: object = ANY) -> Refusal:
+    text = value if isinstance(value, bytes) else json.dumps(value)
+    with refused(rule, place, found, error=StoreError) as refusal:
+        Manifest.from_json(text, "here/manifest.json")
+    assert all(place.startswith("here/manifest.json") for place in refusal.places)
+    assert "\n" not in "".join(map(str, refusal.problems))
+    return refusal
 
 
-def test_another_format_version_says_what_was_found_what_is_known_and_what_to_do():
-    problem = told({**example(), "format_version": 2})
-    assert "format version is 2, this program knows 1" in problem
-    assert "install a newer mucon, or import the recordings again" in problem
-    assert "import the recordings again" in told({**example(), "format_version": 0})
-    assert "format version is None" in told({"format": "mucon-store"})
-    assert "format version is True" in told({**example(), "format_version": True})
+@pytest.mark.parametrize(
+    ("value", "version"),
+    [
+        ({**example(), "format_version": 2}, 2),
+        ({**example(), "format_version": 0}, 0),
+        ({"format": "mucon-store"}, None),
+        ({**example(), "format_version": True}, True),
+    ],
+)
+def test_another_format_version_is_refused_with_a_hint(value, version):
+    (problem,) = refusal_of(value, "version", found=version).problems
+    assert {repr(version) + ",", "1"} <= set(problem.message.split())
+    assert ("newer mucon" in problem.hint) == (version == 2)
+    assert "import" in problem.hint
 
 
-def test_the_version_is_told_before_anything_else_of_a_newer_format():
-    assert "format version is 7" in told({"format": "mucon-store", "format_version": 7, "pages": []})
+def test_the_version_of_a_newer_format_is_checked_first():
+    value = {"format": "mucon-store", "format_version": 7, "pages": []}
+    assert refusal_of(value, "version", found=7).rules == ["version"]
 
 
 @pytest.mark.parametrize("value", [b"{", b"", b"\xff\xfe{", b"[1", b"{'a': 1}"])
-def test_what_is_no_json_is_told(value):
-    assert "a manifest is JSON" in told(value)
+def test_invalid_json_is_refused(value):
+    assert refusal_of(value, "unreadable").rules == ["unreadable"]
 
 
-@pytest.mark.parametrize("value", [[], {}, 3, {"format": "parquet"}])
-def test_another_json_is_no_store(value):
-    assert "this is no feature store" in told(value)
+@pytest.mark.parametrize(("value", "found"), [([], "list"), ({}, None), (3, "int"), ({"format": "parquet"}, "parquet")])
+def test_other_json_is_not_a_store(value, found):
+    assert refusal_of(value, "type", found=found).rules == ["type"]
 
 
 @pytest.mark.parametrize(
@@ -106,24 +116,26 @@ def test_another_json_is_no_store(value):
         ("sha256", None),
     ],
 )
-def test_a_field_of_the_wrong_type_is_named(field, wrong):
-    assert f"lacks these or has them wrong: {field}:" in told({**example(), field: wrong})
+def test_a_field_of_the_wrong_type_is_reported(field, wrong):
+    refusal = refusal_of({**example(), field: wrong}, "type", found=wrong)
+    assert refusal.places == [f"here/manifest.json: {field}"]
 
 
-def test_all_missing_fields_are_named_together():
+def test_all_missing_fields_are_reported_together():
     value = example()
     for field in ("dim", "shards", "videos"):
         del value[field]
-    assert "dim, videos, shards" in told(value)
+    refusal = refusal_of(value, "missing")
+    assert refusal.rules == ["missing"] * 3
+    assert [place.split()[-1] for place in refusal.places] == ["dim", "videos", "shards"]
 
 
-def test_an_edited_manifest_is_told():
-    assert "does not: it was damaged or edited" in told({**example(), "vocabulary": ["b"]})
+def test_an_edited_manifest_is_refused():
+    value = {**example(), "vocabulary": ["b"]}
+    assert refusal_of(value, "damaged", found=value["sha256"]).rules == ["damaged"]
 
 
-def test_keys_of_later_programs_are_passed_over_when_the_checksum_covers_them(tmp_path):
-    from tests.storage.helpers import change_manifest
-
+def test_unknown_keys_are_ignored_if_the_checksum_covers_them(tmp_path):
     path = tmp_path / "manifest.json"
     path.write_text(json.dumps(example()))
     change_manifest(tmp_path, lambda value: value.update(colour="blue"))

@@ -1,3 +1,4 @@
+import hashlib
 import multiprocessing
 import os
 import pickle
@@ -9,13 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage import Store, StoreError, open_store
+from storage.errors import Problem
 from storage.shards import ShardReader
+from tests.helpers.refusals import matching, refused
 from tests.storage.helpers import SMALL, change_manifest, clips_of, rewrite_shards, write_store
 
 ROOT = Path(__file__).parents[2]
@@ -33,18 +37,19 @@ def copied(path, tmp_path):
     return Path(shutil.copytree(path, tmp_path / "s"))
 
 
-def problems_of(path) -> tuple[str, ...]:
-    with pytest.raises(StoreError) as caught:
+def problem_of(path, rule: str, place: object, value: object = None) -> Problem:
+    """The only problem of opening a store."""
+    with refused(rule, str(place), value, n=1, error=StoreError) as refusal:
         open_store(path)
-    assert all("\n" not in problem for problem in caught.value.problems)
-    return caught.value.problems
+    assert "\n" not in str(refusal.problems[0])
+    return refusal.problems[0]
 
 
 def same(store: Store) -> bool:
     return all(np.array_equal(store.features(video), features) for video, features in CLIPS.items())
 
 
-def test_features_are_read_only_mapped_aligned_arrays_of_the_stores_dtype(path):
+def test_features_are_read_only_mapped_aligned_arrays_of_the_dtype_of_the_store(path):
     store = open_store(path)
     for video, expected in CLIPS.items():
         features = store.features(video)
@@ -69,23 +74,24 @@ def test_a_range_of_frames_is_that_part_of_the_clip(path, video, data):
 
 
 @pytest.mark.parametrize(("start", "stop"), [(-1, 5), (0, 41), (6, 5), (41, None)])
-def test_frames_that_a_clip_has_not_are_refused(path, start, stop):
-    with pytest.raises(StoreError, match=f"frames of 'v000' are 0 to 40, {start} to {stop or 40} are asked for"):
+def test_frames_outside_of_a_clip_are_refused(path, start, stop):
+    with refused("range", "v000", (start, stop or 40), n=1, error=StoreError) as refusal:
         open_store(path).features("v000", start, stop)
+    assert "40" in refusal.problems[0].expected
 
 
-def test_an_unknown_video_is_told_with_the_nearest_names(path):
+def test_an_unknown_video_is_refused_with_the_nearest_names(path):
     store = open_store(path)
-    for ask in (store.features, store.record, store.is_mapped):
-        with pytest.raises(
-            StoreError, match=r"no video 'v00' \(did you mean 'v010', 'v009', 'v008'\?\): name one of its 11"
-        ):
-            ask("v00")
+    for method in (store.features, store.record, store.is_mapped):
+        with refused("unknown", str(store.path), "v00", n=1, error=StoreError) as refusal:
+            method("v00")
+        assert "'v010', 'v009', 'v008'" in refusal.problems[0].message
+        assert "11" in refusal.problems[0].hint
     assert "v00" not in store
     assert "v000" in store
 
 
-def test_records_and_splits_are_those_written(path):
+def test_records_and_splits_are_read_as_written(path):
     store = open_store(path)
     assert store.ids == tuple(sorted(CLIPS))
     assert len(store) == len(CLIPS)
@@ -99,19 +105,21 @@ def test_records_and_splits_are_those_written(path):
     assert store.catalogue.records() == [store.record(video) for video in store.ids]
 
 
-@pytest.mark.parametrize("asked", [("2", "train"), ("1", "val"), ("1:train", "")])
-def test_an_unknown_split_names_the_known_ones(path, asked):
-    with pytest.raises(StoreError, match=r"the store has the split parts 1:test, 1:train, not .*: name one"):
-        open_store(path).split(*asked)
+@pytest.mark.parametrize("part", [("2", "train"), ("1", "val"), ("1:train", "")])
+def test_an_unknown_split_is_refused_with_the_existing_ones(path, part):
+    with refused("unknown", str(path.resolve()), ":".join(part), n=1, error=StoreError) as refusal:
+        open_store(path).split(*part)
+    assert "1:test, 1:train" in refusal.problems[0].hint
 
 
-def test_a_store_without_splits_says_so(tmp_path):
+def test_a_store_without_splits_refuses_every_split(tmp_path):
     from storage import StoreWriter
 
     with StoreWriter(tmp_path / "s", dim=1, dtype="float16", vocabulary=["a"]) as new:
         new.add("x", np.ones((1, 1)), transcript=None)
-    with pytest.raises(StoreError, match="the store has the split parts none, not 1:train"):
+    with refused("unknown", str(tmp_path / "s"), "1:train", n=1, error=StoreError) as refusal:
         open_store(tmp_path / "s").split("1", "train")
+    assert "no splits" in refusal.problems[0].hint
 
 
 @pytest.mark.parametrize(
@@ -127,7 +135,7 @@ def test_a_store_without_splits_says_so(tmp_path):
     ],
     ids=["zstd", "dictionary", "other row groups", "lz4 and other row groups", "small pages", "pages 2.0", "one row"],
 )
-def test_shards_rewritten_by_another_tool_are_read_right(copied, options, mapped):
+def test_shards_rewritten_by_another_tool_are_read_correctly(copied, options, mapped):
     rewrite_shards(copied, **options)
     store = open_store(copied)
     assert same(store)
@@ -154,9 +162,7 @@ def test_mapped_values_that_are_not_aligned_are_copied(tmp_path):
             assert np.array_equal(features, expected[frame : frame + 1])
 
 
-def test_a_shard_written_with_a_nullable_column_is_read_right(copied):
-    import pyarrow as pa
-
+def test_a_shard_written_with_a_nullable_column_is_read_correctly(copied):
     for file in sorted(copied.glob("features-*.parquet")):
         table = pq.read_table(file)
         field = pa.field("frame", table.schema.field(0).type, nullable=True)
@@ -167,7 +173,7 @@ def test_a_shard_written_with_a_nullable_column_is_read_right(copied):
 
 def test_opening_reads_no_features(path, monkeypatch):
     def refuse(*args):
-        raise AssertionError("a shard was looked at")
+        raise AssertionError("opened a shard")
 
     monkeypatch.setattr(ShardReader, "__init__", refuse)
     store = open_store(path)
@@ -191,14 +197,18 @@ def test_a_store_pickles_as_its_path(path, monkeypatch):
 def test_a_store_that_was_replaced_is_not_unpickled_as_another(copied):
     data = pickle.dumps(open_store(copied))
     write_store(copied, clips_of([3]), replace=True)
-    with pytest.raises(StoreError, match="was replaced in between: open it anew"):
+    with refused("state", str(copied), open_store(copied).manifest.sha256, n=1, error=StoreError):
         pickle.loads(data)
 
 
 def test_a_store_error_pickles_with_its_problems():
-    error = pickle.loads(pickle.dumps(StoreError(["a", "b"])))
-    assert error.problems == ("a", "b")
-    assert str(error) == "a\nb"
+    problems = [
+        Problem(rule="range", place="dim", value=0, expected="at least 1"),
+        Problem(rule="state", place="b", message="c"),
+    ]
+    error = pickle.loads(pickle.dumps(StoreError(problems)))
+    assert error.problems == tuple(problems)
+    assert str(error).splitlines() == [str(problem) for problem in problems]
 
 
 def test_threads_read_the_same_store_at_once(copied):
@@ -215,7 +225,7 @@ def test_threads_read_the_same_store_at_once(copied):
             assert all(pool.map(read, range(8)))
 
 
-def answer(store, pipe):
+def send_same(store, pipe):
     pipe.send(same(store))
 
 
@@ -232,7 +242,7 @@ def test_a_store_is_read_in_another_process(copied, method, rewritten):
     assert same(store)
     context = multiprocessing.get_context(method)
     mine, theirs = context.Pipe()
-    process = context.Process(target=answer, args=(store, theirs))
+    process = context.Process(target=send_same, args=(store, theirs))
     process.start()
     assert mine.poll(60)
     assert mine.recv() is True
@@ -240,39 +250,35 @@ def test_a_store_is_read_in_another_process(copied, method, rewritten):
     assert process.exitcode == 0
 
 
-def test_importing_the_store_starts_no_thread_and_imports_neither_torch_nor_the_services():
+def test_importing_the_package_starts_no_thread_and_imports_neither_torch_nor_the_services():
     code = (
         "import sys, threading, storage, storage.cli\n"
         "print([m for m in ('torch', 'ray', 'mlflow', 'optuna', 'mucon', 'pandas') if m in sys.modules], "
         "threading.active_count())"
     )
-    found = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
     )
-    assert found.stdout == "[] 1\n", found.stderr
+    assert done.stdout == "[] 1\n", done.stderr
 
 
-def test_a_missing_folder_is_told_with_the_nearest_name(path):
-    (problem,) = problems_of(path.parent / "ss")
-    assert f"a store is a folder, {path.parent.resolve() / 'ss'} is none (did you mean 's'?)" in problem
-    (problem,) = problems_of(path.parent / "x" / "y")
-    assert "is none, nor is" in problem
-    (problem,) = problems_of(path / "manifest.json")
-    assert "a store is a folder" in problem
+def test_a_missing_folder_is_reported_with_the_nearest_name(path):
+    parent = path.parent.resolve()
+    assert "'s'" in problem_of(path.parent / "ss", "missing", parent / "ss").message
+    assert f"{parent / 'x'} " in problem_of(path.parent / "x" / "y", "missing", parent / "x" / "y").message
+    assert "folder" in problem_of(path / "manifest.json", "missing", parent / "s" / "manifest.json").message
 
 
-def test_a_folder_without_a_manifest_is_no_store(tmp_path):
-    (problem,) = problems_of(tmp_path)
-    assert f"a store is a folder with manifest.json, {tmp_path.resolve()} has none" in problem
+def test_a_folder_without_a_manifest_is_not_a_store(tmp_path):
+    assert "manifest.json" in problem_of(tmp_path, "missing", tmp_path.resolve()).message
 
 
-def test_another_format_version_is_refused_in_one_line(copied):
+def test_another_format_version_is_one_problem(copied):
     change_manifest(copied, lambda value: value.update(format_version=2))
-    (problem,) = problems_of(copied)
-    assert "the store's format version is 2, this program knows 1" in problem
+    problem_of(copied, "version", copied / "manifest.json", 2)
 
 
-def test_all_shards_that_are_cut_short_longer_or_missing_are_told_together(copied):
+def test_all_shards_that_are_truncated_longer_or_missing_are_reported_together(copied):
     files = sorted(copied.glob("features-*.parquet"))
     assert len(files) >= 3
     sizes = [file.stat().st_size for file in files]
@@ -280,20 +286,19 @@ def test_all_shards_that_are_cut_short_longer_or_missing_are_told_together(copie
     files[1].unlink()
     with files[2].open("ab") as file:
         file.write(b"x")
-    first, second, third = problems_of(copied)
-    assert (
-        f"features-00000.parquet has {sizes[0]} bytes by the manifest, {files[0].resolve()} has {sizes[0] - 1}" in first
-    )
-    assert "cut short" in first
-    assert "features-00001.parquet" in second
-    assert "is missing" in second
-    assert "longer than it was written" in third
+    with refused("damaged", str(files[0].resolve()), sizes[0] - 1, n=3, error=StoreError) as refusal:
+        open_store(copied)
+    assert refusal.rules == ["damaged", "missing", "damaged"]
+    assert refusal.places == [str(file.resolve()) for file in files[:3]]
+    assert refusal.values == [sizes[0] - 1, None, sizes[2] + 1]
+    assert str(sizes[0]) in refusal.problems[0].message
+    assert "truncated" in refusal.problems[0].message
+    assert "longer" in refusal.problems[2].message
 
 
-def test_an_empty_shard_is_told(copied):
+def test_an_empty_shard_is_reported(copied):
     (copied / "features-00000.parquet").write_bytes(b"")
-    (problem,) = problems_of(copied)
-    assert "has 0: it is cut short" in problem
+    problem_of(copied, "damaged", copied / "features-00000.parquet", 0)
 
 
 def test_damaged_records_are_refused(copied):
@@ -301,11 +306,9 @@ def test_damaged_records_are_refused(copied):
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
-    (problem,) = problems_of(copied)
-    assert f"the records agree with their checksum, {file.resolve()} does not" in problem
+    problem_of(copied, "damaged", file.resolve(), hashlib.sha256(data).hexdigest())
     file.unlink()
-    (problem,) = problems_of(copied)
-    assert "is missing" in problem
+    problem_of(copied, "missing", file.resolve())
 
 
 def change_records(store, change):
@@ -317,46 +320,49 @@ def change_records(store, change):
     change_manifest(store, lambda value: value["videos"].update(sha256=digest, bytes=size))
 
 
-def test_records_without_a_column_or_in_another_order_are_refused(copied):
-    change_records(copied, lambda table: table.drop_columns(["group", "shard"]))
-    (problem,) = problems_of(copied)
-    assert "lacks group, shard and has none of another type" in problem
+def with_column(table, name, values, dtype):
+    return table.set_column(table.schema.get_field_index(name), name, pa.array(values, dtype))
+
+
+def test_missing_columns_columns_of_another_type_and_null_values_are_reported_together(copied):
+    def change(table):
+        table = with_column(table, "frames", [None, *[1] * (len(table) - 1)], pa.int64())
+        return with_column(table.drop_columns(["group", "shard"]), "mean", [1] * len(table), pa.int32())
+
+    change_records(copied, change)
+    with refused("missing", "videos.parquet: group", n=4, error=StoreError) as refusal:
+        open_store(copied)
+    assert matching(refusal.problems, "missing", "videos.parquet: shard")
+    assert matching(refusal.problems, "type", "videos.parquet: mean", "int32")
+    assert matching(refusal.problems, "damaged", "videos.parquet: frames", 1)
 
 
 def test_records_that_are_not_sorted_are_refused(copied):
     change_records(copied, lambda table: table.take([1, 0, *range(2, len(table))]))
-    (problem,) = problems_of(copied)
-    assert "the ids of videos.parquet are distinct and sorted" in problem
+    problem_of(copied, "damaged", copied / "videos.parquet", "v000")
 
 
-def test_columns_of_later_programs_are_passed_over(copied):
-    import pyarrow as pa
-
+def test_unknown_columns_are_ignored(copied):
     change_records(copied, lambda table: table.append_column("colour", pa.array(["blue"] * len(table))))
     store = open_store(copied)
     assert store.record("v000").frames == 40
     assert same(store)
 
 
-def test_records_that_name_another_shard_are_told_when_they_are_read(copied):
-    import pyarrow as pa
-
-    def elsewhere(table):
-        index = table.schema.get_field_index("shard")
-        return table.set_column(index, table.schema.field(index), pa.array([99] * len(table), pa.int32()))
-
-    change_records(copied, elsewhere)
-    with pytest.raises(StoreError, match="a record names shard 99"):
+def test_records_that_refer_to_an_unknown_shard_are_reported_when_their_features_are_read(copied):
+    change_records(copied, lambda table: with_column(table, "shard", [99] * len(table), pa.int32()))
+    with refused("mismatch", str(copied), 99, n=1, error=StoreError):
         open_store(copied).features("v000")
 
 
-def test_a_shard_of_another_width_is_told(copied):
+def test_a_shard_of_another_width_is_reported(copied):
     change_manifest(copied, lambda value: value.update(dim=5))
-    with pytest.raises(StoreError, match=r"a shard has one column of 20 bytes a frame, .* the first .* of 16"):
+    with refused("shape", "features-00000.parquet", [1, "FIXED_LEN_BYTE_ARRAY", 16], n=1, error=StoreError) as refusal:
         open_store(copied).features("v000")
+    assert "20" in refusal.problems[0].message
 
 
-def test_clips_of_any_limits_are_found(tmp_path):
+def test_clips_written_with_any_limits_are_read(tmp_path):
     store = open_store(
         write_store(tmp_path / "s", CLIPS, limits=SMALL.__class__(row_group_bytes=1, shard_row_groups=1))
     )

@@ -13,7 +13,9 @@ STORE = ROOT / "tests" / "data" / "store_v1"
 
 def modules_after(code: str) -> set[str]:
     """Modules of a fresh process after some code, whose own output is discarded."""
-    report = "import os, sys\nsys.stdout = open(os.devnull, 'w')\n" + code + "\nprint(*sys.modules, file=sys.__stdout__)"
+    report = (
+        "import os, sys\nsys.stdout = open(os.devnull, 'w')\n" + code + "\nprint(*sys.modules, file=sys.__stdout__)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", report],
         capture_output=True,

@@ -1,6 +1,8 @@
+import hashlib
 import json
 import os
 import shutil
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from storage import StoreError, open_store
 from storage.shards import file_digest
 from storage.verify import Verification, verify_store
+from tests.helpers.refusals import ANY, matching
 from tests.storage.helpers import change_manifest, clips_of, files_of, flip, rewrite_shards, write_store
 
 CLIPS = clips_of([40, 30, 60, 1, 200, 20, 90, 100, 8])
@@ -29,7 +32,7 @@ def store(whole, tmp_path):
 
 
 def place_of(store: Path, video: str) -> tuple[Path, int]:
-    """The file and the offset of a clip's bytes, found by searching for them."""
+    """Searches the shards for the bytes of a clip; returns the file and the offset."""
     data = CLIPS[video].tobytes()
     for file in sorted(store.glob("features-*.parquet")):
         offset = file.read_bytes().find(data)
@@ -38,29 +41,31 @@ def place_of(store: Path, video: str) -> tuple[Path, int]:
     raise AssertionError(video)
 
 
-def test_a_whole_store_has_no_problem(whole):
+def test_an_intact_store_has_no_problems(whole):
     size = sum(file.stat().st_size for file in whole.glob("features-*.parquet"))
     assert verify_store(whole) == Verification(len(CLIPS), size, ())
 
 
 @pytest.mark.parametrize("video", sorted(CLIPS))
-def test_a_flipped_byte_of_features_names_the_clip_and_nothing_else(store, video):
+def test_a_flipped_byte_of_features_damages_exactly_this_clip(store, video):
     file, offset = place_of(store, video)
     flip(file, offset + len(CLIPS[video].tobytes()) // 2)
     (problem,) = verify_store(store).problems
-    assert f"those of {video!r} do not ({file.resolve()}, row group " in problem
-    assert "copy or import the store again" in problem
+    assert (problem.rule, problem.place) == ("damaged", f"{file.resolve()}: {video}")
+    assert "row group" in problem.message
+    assert problem.hint
 
 
-def test_two_damaged_clips_are_both_named(store):
+def test_two_damaged_clips_are_both_reported(store):
     for video in ("v000", "v007"):
         flip(*place_of(store, video))
-    assert ["'v000'" in p or "'v007'" in p for p in verify_store(store).problems] == [True, True]
+    problems = verify_store(store).problems
+    assert [problem.place.split()[-1] for problem in problems] == ["v000", "v007"]
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_any_flipped_byte_of_any_file_is_found(whole, tmp_path_factory, data):
+def test_any_flipped_byte_of_any_file_is_reported(whole, tmp_path_factory, data):
     store = whole
     file = store / data.draw(st.sampled_from(sorted(files_of(store))))
     position = data.draw(st.integers(0, file.stat().st_size - 1))
@@ -71,12 +76,12 @@ def test_any_flipped_byte_of_any_file_is_found(whole, tmp_path_factory, data):
     finally:
         flip(file, position, mask)
     assert problems
-    assert all("\n" not in problem for problem in problems)
+    assert all("\n" not in str(problem) for problem in problems)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.data())
-def test_a_file_cut_anywhere_is_found_and_not_opened(whole, data):
+def test_a_file_truncated_anywhere_is_reported_and_not_opened(whole, data):
     file = whole / data.draw(st.sampled_from(sorted(files_of(whole))))
     content = file.read_bytes()
     os.truncate(file, data.draw(st.integers(0, len(content) - 1)))
@@ -89,36 +94,37 @@ def test_a_file_cut_anywhere_is_found_and_not_opened(whole, data):
     assert problems
 
 
-def test_a_cut_shard_names_its_clips(store):
+def test_a_truncated_shard_is_reported_with_its_clips(store):
     file, _ = place_of(store, "v000")
     os.truncate(file, 100)
     (problem,) = verify_store(store).problems
-    assert "it is cut short" in problem
-    assert "(its videos: v000, v001" in problem
+    assert (problem.rule, problem.place, problem.value) == ("damaged", str(file.resolve()), 100)
+    assert "v000, v001" in problem.hint
 
 
-def test_a_missing_shard_names_its_clips(store):
-    place_of(store, "v000")[0].unlink()
+def test_a_missing_shard_is_reported_with_its_clips(store):
+    file, _ = place_of(store, "v000")
+    file.unlink()
     (problem,) = verify_store(store).problems
-    assert "is missing" in problem
-    assert "v000" in problem
+    assert (problem.rule, problem.place) == ("missing", str(file.resolve()))
+    assert "v000" in problem.hint
 
 
-def test_damage_outside_of_the_clips_is_told(store):
+def test_damage_outside_of_the_clips_is_reported(store):
     file, offset = place_of(store, "v000")
     flip(file, 5 if file.read_bytes()[4:6] == b"\0\0" else offset - 40)
     (problem,) = verify_store(store).problems
-    assert "outside the values of its clips" in problem
+    assert (problem.rule, problem.place) == ("damaged", str(file.resolve()))
+    assert problem.value == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert "outside" in problem.message
 
 
-def test_a_page_checksum_that_does_not_agree_is_told(store):
+def test_a_wrong_page_checksum_is_reported(store):
     file, offset = place_of(store, "v000")
     data = file.read_bytes()
     begin = pq.ParquetFile(file).metadata.row_group(0).column(0).data_page_offset
     rows = pq.ParquetFile(file).metadata.row_group(0).num_rows
     page = data[offset : offset + rows * 16]
-    import zlib
-
     crc = zlib.crc32(page)
     signed = crc - 2**32 if crc >= 2**31 else crc
     zigzag = (signed << 1) ^ (signed >> 31)
@@ -126,23 +132,23 @@ def test_a_page_checksum_that_does_not_agree_is_told(store):
     position = data.index(bytes([low]), begin)
     flip(file, position, 1)
     (problem,) = verify_store(store).problems
-    assert "row group 0 of" in problem
-    assert "cannot be read" in problem
+    assert (problem.rule, problem.place) == ("unreadable", f"{file.resolve()}, row group 0")
 
 
-def test_a_file_of_features_that_the_manifest_does_not_name_is_told(store):
+def test_a_file_of_features_that_is_not_in_the_manifest_is_reported(store):
     shutil.copy(store / "features-00000.parquet", store / "features-00009.parquet")
     (problem,) = verify_store(store).problems
-    assert "also has features-00009.parquet: remove them" in problem
+    assert (problem.rule, problem.place) == ("unknown", str(store.resolve()))
+    assert problem.value == ["features-00009.parquet"]
 
 
-def test_a_store_that_cannot_be_opened_is_told_and_not_raised(tmp_path):
-    found = verify_store(tmp_path / "nothing")
-    assert (found.n_videos, found.n_bytes) == (0, 0)
-    assert "a store is a folder" in found.problems[0]
+def test_a_store_that_cannot_be_opened_is_reported_and_not_raised(tmp_path):
+    result = verify_store(tmp_path / "nothing")
+    assert (result.n_videos, result.n_bytes) == (0, 0)
+    assert matching(result.problems, "missing", str(tmp_path.resolve() / "nothing"))
 
 
-def test_a_store_rewritten_with_compression_is_whole(store):
+def test_a_store_rewritten_with_compression_is_intact(store):
     groups = pq.ParquetFile(store / "features-00000.parquet").metadata
     for file in sorted(store.glob("features-*.parquet")):
         groups = pq.ParquetFile(file)
@@ -158,14 +164,13 @@ def test_a_store_rewritten_with_compression_is_whole(store):
     assert verify_store(store).problems == ()
 
 
-def test_row_groups_that_the_records_do_not_know_are_told_by_clip(store):
+def test_row_groups_that_contradict_the_records_are_reported_by_clip(store):
     rewrite_shards(store, row_group_size=7)
-    problems = verify_store(store).problems
-    assert any("each in one row group; 'v001' is said to begin" in problem for problem in problems)
+    assert matching(verify_store(store).problems, "mismatch", "features-00000.parquet: v001", [0, 40])
 
 
 def change_records(store: Path, **columns) -> None:
-    """Changes single values of `videos.parquet` by id; the manifest agrees afterwards."""
+    """Changes single values of `videos.parquet` by id and updates the manifest."""
     table = pq.read_table(store / "videos.parquet")
     rows = table.to_pylist()
     for row in rows:
@@ -176,37 +181,47 @@ def change_records(store: Path, **columns) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "words"),
+    ("columns", "rule", "place", "value"),
     [
-        ({"transcript": {"v002": [1, 7]}}, "action ids are 0 to 2, the transcript of 'v002' has 7"),
-        ({"lengths": {"v002": [1, 60]}}, "those of 'v002' to 61 instead of 60"),
-        ({"transcript": {"v002": None}}, "'v002' has lengths only"),
-        ({"splits": {"v002": ["1:train", "1:test"]}}, "'v002' stands in several of split '1'"),
-        ({"splits": {"v002": ["2:test"]}}, "has splits ['1'] in one, ['1', '2'] in the other"),
-        ({"sha256": {"v002": "00"}}, "those of 'v002' do not"),
-        ({"shard": {"v002": 8}}, "'v002' names 8"),
-        ({"first_row": {"v001": 41}}, "'v001' is said to begin at row 41 of row group 0"),
-        ({"row_group": {"v001": 9}}, "of row group 9"),
-        ({"minimum": {"v002": -99.0}}, "statistics are of the features, those of 'v002' are not"),
-        ({"mean": {"v002": 0.5}}, "statistics are of the features, those of 'v002' are not"),
-        ({"last_active": {"v002": 3}}, "statistics are of the features, those of 'v002' are not"),
-        ({"frames": {"v003": 2}}, "has frames 549 in one, 550 in the other"),
+        ({"transcript": {"v002": [1, 7]}}, "range", "videos.parquet: v002", [7]),
+        ({"lengths": {"v002": [1, 60]}}, "mismatch", "videos.parquet: v002", 61),
+        ({"transcript": {"v002": None}}, "missing", "videos.parquet: v002", None),
+        ({"splits": {"v002": ["1:train", "1:test"]}}, "conflict", "videos.parquet: v002", "1"),
+        ({"splits": {"v002": ["2:test"]}}, "mismatch", "manifest.json: splits", ["1"]),
+        ({"sha256": {"v002": "00"}}, "damaged", ": v002", hashlib.sha256(CLIPS["v002"]).hexdigest()),
+        ({"shard": {"v002": 8}}, "range", "videos.parquet: v002", 8),
+        ({"first_row": {"v001": 41}}, "mismatch", "features-00000.parquet: v001", [0, 41]),
+        ({"row_group": {"v001": 9}}, "mismatch", "features-00000.parquet: v001", [9, 40]),
+        ({"minimum": {"v002": -99.0}}, "damaged", "features-00000.parquet: v002", ANY),
+        ({"mean": {"v002": 0.5}}, "damaged", "features-00000.parquet: v002", ANY),
+        ({"last_active": {"v002": 3}}, "damaged", "features-00000.parquet: v002", ANY),
+        ({"frames": {"v003": 2}}, "mismatch", "manifest.json: n_frames", 549),
     ],
 )
-def test_records_that_contradict_the_features_or_themselves_are_named(store, columns, words):
+def test_records_that_contradict_the_features_or_themselves_are_reported(store, columns, rule, place, value):
     change_records(store, **columns)
     problems = verify_store(store).problems
-    assert any(words in problem for problem in problems), problems
+    assert matching(problems, rule, place, value), problems
 
 
-def test_a_manifest_that_contradicts_the_records_is_told(store):
+@pytest.mark.parametrize("column", ["minimum", "mean"])
+def test_recorded_statistics_are_compared_with_the_features(store, column):
+    change_records(store, **{column: {"v002": -99.0}})
+    (problem,) = verify_store(store).problems
+    assert getattr(problem.value, column) == -99.0
+    assert "statistics" in problem.message
+
+
+def test_a_manifest_that_contradicts_the_records_is_reported(store):
     change_manifest(store, lambda value: value.update(n_videos=8, background=["SLI"]))
     first, second = verify_store(store).problems
-    assert "background 'SLI' is not among the actions" in first
-    assert "has videos 8 in one, 9 in the other" in second
+    path = store.resolve() / "manifest.json"
+    assert (first.rule, first.place, first.value) == ("unknown", f"{path}: background", "SLI")
+    assert (second.rule, second.place, second.value) == ("mismatch", f"{path}: n_videos", 8)
+    assert "9" in second.expected
 
 
-def test_values_that_are_not_finite_are_found_even_where_checksums_agree(store):
+def test_nan_is_reported_even_if_checksums_agree(store):
     file, _ = place_of(store, "v008")
     features = CLIPS["v008"].copy()
     features[0, 0] = np.nan
@@ -216,7 +231,6 @@ def test_values_that_are_not_finite_are_found_even_where_checksums_agree(store):
     column[at] = features[0].tobytes()
     pq.write_table(pa.Table.from_arrays([pa.array(column, table.schema.field(0).type)], schema=table.schema), file)
     rewrite_shards(store)
-    import hashlib
-
     change_records(store, sha256={"v008": hashlib.sha256(features.tobytes()).hexdigest()})
-    assert any("features are finite, those of 'v008' are not" in problem for problem in verify_store(store).problems)
+    problems = matching(verify_store(store).problems, "damaged", ": v008")
+    assert any("NaN" in problem.message for problem in problems)

@@ -1,24 +1,24 @@
 from itertools import groupby
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from storage import StoreError
 from storage.layouts.labels import Labels, fitted
+from tests.helpers.refusals import refused
 
 frames = st.lists(st.sampled_from("abc"), min_size=1, max_size=40)
 
 
-def spelled(labels: Labels) -> list[str]:
+def expanded(labels: Labels) -> list[str]:
     return [name for name, length in zip(labels.names, labels.lengths, strict=True) for _ in range(length)]
 
 
 @given(frames)
-def test_runs_are_the_frames_and_no_two_neighbours_are_equal(names):
+def test_runs_cover_the_frames_and_neighbours_differ(names):
     labels = Labels.from_frames(names)
-    assert spelled(labels) == names
+    assert expanded(labels) == names
     assert all(length >= 1 for length in labels.lengths)
     assert [name for name, _ in groupby(labels.names)] == list(labels.names)
 
@@ -26,14 +26,14 @@ def test_runs_are_the_frames_and_no_two_neighbours_are_equal(names):
 @given(frames, st.data())
 def test_cropping_keeps_the_first_frames(names, data):
     kept = data.draw(st.integers(1, len(names)))
-    assert spelled(Labels.from_frames(names).cropped(kept)) == names[:kept]
+    assert expanded(Labels.from_frames(names).cropped(kept)) == names[:kept]
 
 
 @given(frames, st.integers(1, 90))
-def test_resampling_takes_the_label_at_the_relative_place(names, n):
+def test_resampling_takes_the_label_at_the_relative_position(names, n):
     expected = [names[int(np.floor((t + 0.5) * len(names) / n))] for t in range(n)]
     labels = Labels.from_frames(names).resampled(n)
-    assert spelled(labels) == expected
+    assert expanded(labels) == expected
     assert [name for name, _ in groupby(labels.names)] == list(labels.names)
 
 
@@ -42,10 +42,12 @@ def test_fitted_labels_have_the_frames_that_are_kept(names, n_features, policy, 
     labels = Labels.from_frames(names)
     beyond = abs(n_features - len(names)) > tolerance
     if beyond and policy == "error":
-        with pytest.raises(StoreError, match=f"v has {n_features} frames of features and {len(names)} labels"):
+        with refused("mismatch", "v", len(names), n=1, error=StoreError) as refusal:
             fitted("v", n_features, labels, policy, tolerance)
+        assert refusal.problems[0].message.startswith(f"{n_features} ")
+        assert refusal.problems[0].message.endswith(f" {tolerance}")
         return
-    kept, found, note = fitted("v", n_features, labels, policy, tolerance)
-    assert found.n_frames == kept <= n_features
+    kept, result, note = fitted("v", n_features, labels, policy, tolerance)
+    assert result.n_frames == kept <= n_features
     assert kept == (n_features if beyond and policy == "resample" else min(n_features, len(names)))
     assert (note is None) == (n_features == len(names))

@@ -2,6 +2,7 @@ import pytest
 
 from storage import StoreError
 from storage.layouts.text import Names, bare, find_files, read_lines
+from tests.helpers.refusals import refused
 
 
 @pytest.mark.parametrize(
@@ -17,13 +18,14 @@ from storage.layouts.text import Names, bare, find_files, read_lines
         (b"a\x0bb\n", ["a\x0bb"]),
     ],
 )
-def test_lines_are_without_what_editors_leave(tmp_path, content, lines):
+def test_lines_are_stripped_of_marks_and_blanks(tmp_path, content, lines):
     (tmp_path / "x.txt").write_bytes(content)
     assert read_lines(tmp_path / "x.txt") == lines
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path):
-    with pytest.raises(StoreError, match=r"x\.txt cannot be read \(No such file"):
+def test_a_file_that_cannot_be_read_is_reported(tmp_path):
+    place = str(tmp_path / "x.txt")
+    with refused("unreadable", place, "No such file or directory", n=1, error=StoreError):
         read_lines(tmp_path / "x.txt")
 
 
@@ -35,7 +37,7 @@ def test_a_bare_name_has_no_suffix_of_a_data_file(name, expected):
     assert bare(name) == expected
 
 
-def test_a_name_finds_the_clip_that_ends_like_it():
+def test_a_name_finds_the_clip_with_the_same_end():
     names = Names(["a/x", "b/x", "b/y", "z"])
     assert names.find("y.txt") == ("b/y",)
     assert names.find("a/x.npy") == ("a/x",)
@@ -45,7 +47,7 @@ def test_a_name_finds_the_clip_that_ends_like_it():
     assert names.find("yy") == ()
 
 
-def test_a_clip_of_exactly_that_name_goes_before_those_that_end_like_it():
+def test_an_exact_name_takes_precedence_over_names_with_the_same_end():
     assert Names(["a/x", "x"]).find("x.txt") == ("x",)
 
 

@@ -1,0 +1,185 @@
+"""Import of labels: text files, mapping, background, and lengths that differ from the features."""
+
+import numpy as np
+import pytest
+
+from tests.storage.helpers import DataSet
+from tests.storage.layouts.helpers import contains, facts, facts_of, imported, noted, problems_of
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "after"),
+    [
+        ("", "\r\n", ""),
+        ("\ufeff", "\n", ""),
+        ("", " \t\n", ""),
+        ("", "\n", "\n\n \n"),
+        ("\ufeff", " \r\n", "\r\n"),
+        ("", "\r", ""),
+    ],
+    ids=["CRLF", "byte order mark", "trailing blanks", "blank last lines", "all of it", "CR"],
+)
+def test_text_files_of_any_editor_are_read(tmp_path, begin, end, after):
+    data = DataSet.example()
+    data.begin, data.end, data.after = begin, end, after
+    store, _ = imported(data, tmp_path)
+    assert contains(store, data)
+    assert len(store.split("1", "train")) == 2
+
+
+def test_a_last_line_without_an_end_is_read(tmp_path):
+    source = DataSet.example((30,)).write(tmp_path / "src")
+    path = source / "groundTruth" / "v000.txt"
+    path.write_text(path.read_text().rstrip("\n"))
+    assert imported(source, tmp_path)[0].record("v000").frames == 30
+
+
+def test_all_unknown_labels_are_reported_together_with_the_nearest_action(tmp_path):
+    data = DataSet.example()
+    data.labels["v000"][10:12] = ["poor", "poor"]
+    data.labels["v001"][3] = "poor"
+    data.labels["v002"][5] = "zzz"
+    first, second = problems = problems_of(data, tmp_path)
+    assert facts(problems, tmp_path) == [
+        ("unknown", "groundTruth/v000.txt:11", "poor"),
+        ("unknown", "groundTruth/v002.txt:6", "zzz"),
+    ]
+    assert "'pour'" in first.message
+    assert "3 frames of 2 files" in first.message
+    assert "mapping.txt" in first.hint
+    assert "did you mean" not in str(second)
+
+
+def test_a_missing_mapping_is_replaced_by_the_sorted_names_of_the_labels(tmp_path):
+    data = DataSet.example()
+    data.mapping = None
+    store, notes = imported(data, tmp_path)
+    assert store.manifest.vocabulary == ("SIL", "pour", "stir")
+    assert noted(notes, "mapping.txt", "0 SIL, 1 pour, 2 stir")
+    assert contains(store, data)
+
+
+def test_a_mapping_with_gaps_is_renumbered_in_its_order(tmp_path):
+    data = DataSet.example()
+    data.mapping = ["7 stir", "0 SIL", "3 pour"]
+    store, notes = imported(data, tmp_path)
+    assert store.manifest.vocabulary == ("SIL", "pour", "stir")
+    assert noted(notes, "mapping.txt", "pour 3 -> 1, stir 7 -> 2")
+    assert contains(store, data)
+
+
+def test_action_names_may_contain_blanks(tmp_path):
+    data = DataSet.example()
+    data.mapping = ["0 SIL", "1 pour milk", "2 stir"]
+    data.labels = {v: [n.replace("pour", "pour milk") for n in names] for v, names in data.labels.items()}
+    store, _ = imported(data, tmp_path)
+    assert store.manifest.vocabulary[1] == "pour milk"
+    assert contains(store, data)
+
+
+def test_an_invalid_mapping_is_reported_line_by_line(tmp_path):
+    data = DataSet.example()
+    data.mapping = ["0 SIL", "pour 1", "1", "0 stir", "2 SIL", "-1 x"]
+    assert facts_of(data, tmp_path) == [
+        ("type", "mapping.txt:2", "pour 1"),
+        ("type", "mapping.txt:3", "1"),
+        ("duplicate", "mapping.txt:4", 0),
+        ("duplicate", "mapping.txt:5", "SIL"),
+        ("type", "mapping.txt:6", "-1 x"),
+    ]
+
+
+def test_an_empty_mapping_is_refused(tmp_path):
+    data = DataSet.example()
+    data.mapping = []
+    (problem,) = problems_of(data, tmp_path)
+    assert facts([problem], tmp_path) == [("missing", "mapping.txt", None)]
+    assert "labels" in problem.hint
+
+
+def test_actions_that_occur_in_no_video_are_noted(tmp_path):
+    data = DataSet.example()
+    data.mapping = ["0 SIL", "1 pour", "2 stir", "3 fly"]
+    assert noted(imported(data, tmp_path)[1], "mapping.txt", "(1): fly")
+
+
+def test_unknown_background_is_refused_and_likely_background_is_noted(tmp_path):
+    (problem,) = problems_of(DataSet.example(), tmp_path, background=("SLI", "stir"))
+    assert (problem.rule, problem.place, problem.value) == ("unknown", "background", "SLI")
+    assert "'SIL'" in problem.message
+    _, notes = imported(tmp_path / "src", tmp_path)
+    assert len(notes) == 1
+    assert noted(notes, "'SIL'", "--background SIL")
+
+
+def test_videos_without_labels_or_without_features_are_reported(tmp_path):
+    data = DataSet.example()
+    del data.labels["v000"]
+    del data.features["v003"]
+    assert facts_of(data, tmp_path) == [("missing", "groundTruth", ["v000"]), ("missing", "features", ["v003"])]
+
+
+def differing() -> DataSet:
+    data = DataSet.example((30, 41, 25, 52))
+    data.labels["v000"] += ["SIL"] * 3
+    data.labels["v002"] = data.labels["v002"][:-8]
+    return data
+
+
+def test_lengths_that_differ_are_refused_by_default_for_all_videos(tmp_path):
+    first, second = problems = problems_of(differing(), tmp_path)
+    assert facts(problems, tmp_path) == [("mismatch", "v000", 33), ("mismatch", "v002", 17)]
+    assert first.message.startswith("30 ")
+    assert second.message.startswith("25 ")
+    assert first.message.endswith(" 0")
+    assert "--length-tolerance" in first.hint
+    assert "--length-policy" in first.hint
+
+
+def test_lengths_within_the_tolerance_are_cropped_and_noted(tmp_path):
+    (problem,) = problems_of(differing(), tmp_path, length_tolerance=3)
+    assert (problem.rule, problem.place, problem.value) == ("mismatch", "v002", 17)
+    assert problem.message.endswith(" 3")
+    store, notes = imported(tmp_path / "src", tmp_path, length_tolerance=8)
+    assert len(notes) == 3
+    assert noted(notes, "v000: 30 ", " 33 ", "last 3")
+    assert noted(notes, "v002: 25 ", " 17 ", "last 8")
+    assert store.record("v000").lengths == (7, 8, 7, 8)
+    assert store.record("v002").frames == 17
+    assert sum(store.record("v002").lengths) == 17
+
+
+def test_the_policy_crop_drops_the_last_frames_of_the_longer(tmp_path):
+    data = differing()
+    store, notes = imported(data, tmp_path, length_policy="crop")
+    assert len(notes) == 3
+    assert np.array_equal(store.features("v002"), data.features["v002"][:17])
+    assert np.array_equal(store.features("v000"), data.features["v000"])
+
+
+def test_nan_in_cropped_rows_is_ignored(tmp_path):
+    data = differing()
+    data.features["v002"][20] = np.nan
+    store, _ = imported(data, tmp_path, length_policy="crop")
+    assert store.record("v002").frames == 17
+
+
+def test_the_policy_resample_gives_every_frame_a_label(tmp_path):
+    data = differing()
+    store, notes = imported(data, tmp_path, length_policy="resample")
+    assert noted(notes, "v000: 30 ", " 33 ", "resampled")
+    assert np.array_equal(store.features("v002"), data.features["v002"])
+    assert sum(store.record("v002").lengths) == 25
+
+
+def test_label_files_that_are_empty_or_not_text_or_have_blank_lines_are_reported(tmp_path):
+    data = DataSet.example()
+    data.labels["v000"] = []
+    data.labels["v001"][4] = ""
+    source = data.write(tmp_path / "src")
+    (source / "groundTruth" / "v002.txt").write_bytes(b"SIL\n\xff\xfe\n")
+    assert facts_of(source, tmp_path) == [
+        ("missing", "groundTruth/v000.txt", None),
+        ("missing", "groundTruth/v001.txt:5", [5]),
+        ("unreadable", "groundTruth/v002.txt, byte 4", 0xFF),
+    ]
