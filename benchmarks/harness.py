@@ -8,7 +8,7 @@ import statistics
 import time
 from collections.abc import Callable
 
-from mucon.machine import cpu_name
+from mucon.device import cpu_name
 
 
 def seconds(call: Callable[[], object]) -> float:

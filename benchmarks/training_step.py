@@ -22,8 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.harness import compare
 from mucon.config import TrainConfig
-from mucon.device import usable_precision
-from mucon.machine import cpu_name
+from mucon.device import cpu_name, usable_precision
 from mucon.model import NetworkSize, build_model
 from mucon.training.optimiser import Optimiser
 from mucon.training.step import video_losses

@@ -1,6 +1,6 @@
-"""What a model must beat, and what it cannot: predictions that see no feature, a per-frame classifier, a ceiling.
+"""Baselines and a ceiling: predictions without features, a per-frame classifier, and the best pooled prediction.
 
-Every baseline gives one segmentation for each test recording, scored like any prediction
+Every baseline returns one segmentation per test recording, which is scored like any prediction
 (`mucon.metrics.scores.score`).
 """
 
@@ -13,7 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mucon.errors import InputError
+from mucon.arrays import Floats, Ints
+from mucon.errors import InputError, Problem
 from mucon.metrics.segments import runs
 from mucon.segments import Segmentation
 
@@ -21,11 +22,11 @@ _BLOCK = 8192
 
 
 class Recording(Protocol):
-    """What the baselines read of a video (`mucon.videos.Video` is one)."""
+    """The part of a video that baselines read (`mucon.videos.Video` implements it)."""
 
     @property
     def id(self) -> str:
-        """Its name."""
+        """Name of the recording."""
 
     @property
     def n_frames(self) -> int:
@@ -33,38 +34,38 @@ class Recording(Protocol):
 
     @property
     def transcript(self) -> tuple[int, ...]:
-        """`[M]` action ids."""
+        """Action ids `[M]`."""
 
     @property
     def lengths(self) -> tuple[int, ...] | None:
-        """`[M]` frames, or None where they are not known."""
+        """Frames `[M]`; None if unknown."""
 
     def read(self) -> NDArray[Any]:
-        """Features `[T D]`."""
+        """Features `[T, D]`."""
 
 
 def transcript_prior(transcripts: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """The commonest transcript; among equally common ones the first in lexicographic order of ids.
+    """The most frequent transcript; the lexicographically first one among equally frequent ones.
 
     Args:
-        transcripts: of the training recordings.
+        transcripts: transcripts of the training recordings.
 
     Raises:
-        InputError: there is none.
+        InputError: no transcript.
 
     >>> transcript_prior([(0, 2), (0, 1), (0, 1), (0, 2), (3,)])
     (0, 1)
     """
     counts = Counter(tuple(int(action) for action in transcript) for transcript in transcripts)
     if not counts:
-        raise InputError("the commonest transcript is one of at least one, there is none: give training recordings")
+        raise InputError(Problem(rule="missing", place="training recordings", expected="at least one transcript"))
     return min(counts, key=lambda transcript: (-counts[transcript], transcript))
 
 
 def equal_lengths(transcript: Sequence[int], n_frames: int) -> Segmentation:
-    """The transcript in equal parts: the border before segment m is at m T / M, rounded half up to a whole frame.
+    """Divides a recording into equal parts: the border before segment m is at m T / M, rounded half up.
 
-    The lengths differ by at most one frame; the longer ones are spread over the recording, so that no border is
+    The lengths differ by at most one frame. The longer ones are distributed over the recording, so that no border is
     systematically late (as it would be with the longer ones first).
 
     Raises:
@@ -75,20 +76,18 @@ def equal_lengths(transcript: Sequence[int], n_frames: int) -> Segmentation:
     """
     M = len(transcript)
     if not M:
-        raise InputError(f"equal lengths need at least one segment, there is none for {n_frames} frames: give one")
+        raise InputError(Problem(rule="missing", place="transcript", expected="at least one action"))
     if n_frames < M:
-        raise InputError(
-            f"each segment has at least one frame, {M} segments cannot fill {n_frames} frames: "
-            "give a shorter transcript or more frames"
-        )
+        expected = f"at most {n_frames} segments (one frame each)"
+        raise InputError(Problem(rule="mismatch", place="transcript", value=M, expected=expected))
     borders = (2 * np.arange(M + 1) * n_frames + M) // (2 * M)
     return Segmentation.of(transcript, np.diff(borders))
 
 
 def blind_baseline(train: Sequence[Recording], test: Sequence[Recording]) -> list[Segmentation]:
-    """The transcript prior with equal lengths, which sees no feature: what is not above it has learnt nothing.
+    """The transcript prior with equal lengths, without features; a model that is not better has learned nothing.
 
-    A test recording with fewer frames than the prior has segments gets as many of its first actions, a frame each.
+    A test recording with fewer frames than the prior has segments gets its first actions, one frame each.
 
     Raises:
         InputError: no training recording.
@@ -98,16 +97,16 @@ def blind_baseline(train: Sequence[Recording], test: Sequence[Recording]) -> lis
 
 
 def alignment_baseline(test: Sequence[Recording]) -> list[Segmentation]:
-    """The true transcript with equal lengths, which sees no feature either: what alignment must beat.
+    """The true transcript with equal lengths, without features; the baseline of alignment.
 
     Raises:
-        InputError: a recording with fewer frames than segments, or without transcript.
+        InputError: a recording with fewer frames than segments, or without a transcript.
     """
     return [equal_lengths(video.transcript, video.n_frames) for video in test]
 
 
-def commonest_action(videos: Sequence[Recording]) -> int:
-    """The action with most frames; among equals the lowest id.
+def most_frequent_action(videos: Sequence[Recording]) -> int:
+    """The action with most frames; the lowest id among equals.
 
     Raises:
         InputError: no recording, or recordings without lengths.
@@ -118,21 +117,21 @@ def commonest_action(videos: Sequence[Recording]) -> int:
     return int(np.bincount(labels, weights=frames).argmax())
 
 
-def commonest_action_baseline(train: Sequence[Recording], test: Sequence[Recording]) -> list[Segmentation]:
-    """The commonest action of the training recordings everywhere; its MoF is that action's share of the frames.
+def most_frequent_action_baseline(train: Sequence[Recording], test: Sequence[Recording]) -> list[Segmentation]:
+    """The most frequent action of the training recordings in every frame.
 
     Raises:
-        InputError: as `commonest_action`.
+        InputError: see `most_frequent_action`.
     """
-    action = commonest_action(train)
+    action = most_frequent_action(train)
     return [Segmentation.of([action], [video.n_frames]) for video in test]
 
 
 def nearest_centroid(train: Sequence[Recording], test: Sequence[Recording]) -> list[Segmentation]:
-    """Each frame gets the action whose mean training frame is nearest (Euclidean, features as they are).
+    """Classifies each frame by the nearest mean training frame of an action (Euclidean, unscaled features).
 
-    A per-frame classifier with all frame labels and without any notion of time. Among equally near means the lowest
-    id; an action without a training frame is never predicted. Recordings are read one after the other, once.
+    A per-frame classifier that uses all frame labels and ignores time. The lowest id wins among equally near means; an
+    action without a training frame is never predicted. Each recording is read once.
 
     Raises:
         InputError: no training recording, or training recordings without lengths.
@@ -154,14 +153,14 @@ def nearest_centroid(train: Sequence[Recording], test: Sequence[Recording]) -> l
 
 
 def pooled_truth(truth: Segmentation, factor: int) -> Segmentation:
-    """The best that a network can say whose frames are pooled by `factor` and spread over T again.
+    """The best prediction of a network that pools frames by `factor` and upsamples them to T again.
 
-    T' = T // factor latent frames (at least 1) of one label each; frame t takes latent frame floor(t T' / T), as in
-    nearest upsampling. Each latent frame has the commonest true label of its frames, the lowest id among equals.
+    Each of T' = T // factor latent frames (at least 1) has one label; frame t has latent frame floor(t T' / T), as in
+    nearest upsampling. The label is the most frequent true label of its frames, the lowest id among equals.
 
     Args:
-        truth: with T frames, at least 1.
-        factor: frames per latent frame: 2 to the number of pooling layers.
+        truth: true segmentation with T >= 1 frames.
+        factor: frames per latent frame, 2 ** number of pooling layers.
 
     >>> pooled_truth(Segmentation.of([1, 2], [3, 5]), 4).lengths.tolist()
     [4, 4]
@@ -176,7 +175,7 @@ def pooled_truth(truth: Segmentation, factor: int) -> Segmentation:
 
 
 def pooling_ceiling(test: Sequence[Recording], factor: int) -> list[Segmentation]:
-    """`pooled_truth` of each recording: no prediction of the frame branch can have a higher MoF.
+    """`pooled_truth` of each recording; no prediction of the frame branch can have a higher MoF.
 
     Raises:
         InputError: recordings without lengths.
@@ -186,12 +185,11 @@ def pooling_ceiling(test: Sequence[Recording], factor: int) -> list[Segmentation
 
 def _checked(videos: Sequence[Recording]) -> Sequence[Recording]:
     if not videos:
-        raise InputError("a baseline from frame labels needs at least one recording, there is none: give some")
-    unknown = [video.id for video in videos if video.lengths is None]
-    if unknown:
+        raise InputError(Problem(rule="missing", place="recordings", expected="at least one"))
+    unlabelled = [video.id for video in videos if video.lengths is None]
+    if unlabelled:
         raise InputError(
-            f"a baseline from frame labels needs every recording's lengths, {id!r} has none: label it or leave it out"
-            for id in unknown
+            Problem(rule="missing", place=f"{id}: lengths", expected="one per segment") for id in unlabelled
         )
     return videos
 
@@ -200,9 +198,9 @@ def _truth(video: Recording) -> Segmentation:
     return Segmentation.of(video.transcript, video.lengths if video.lengths is not None else ())
 
 
-def _centroids(videos: Sequence[Recording]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Actions that occur, ascending, and the mean frame `[actions D]` of each."""
-    sums: dict[int, NDArray[np.float64]] = {}
+def _centroids(videos: Sequence[Recording]) -> tuple[Ints, Floats]:
+    """Occurring actions, ascending, and the mean frame of each `[actions, D]`."""
+    sums: dict[int, Floats] = {}
     frames: Counter[int] = Counter()
     for video in videos:
         truth = runs(_truth(video))

@@ -1,4 +1,4 @@
-"""Moments at which a test causes a fault for real; one switch for all packages."""
+"""Named points where tests inject real failures; shared with `storage`."""
 
 from storage.failpoints import reach
 

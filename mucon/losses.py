@@ -1,4 +1,4 @@
-"""The losses of one video as pure functions of tensors (paper, sections 4.4 and 4.6). All are float32 or float64."""
+"""Losses of one video as pure functions of float32 or float64 tensors (paper, sections 4.4 and 4.6)."""
 
 from __future__ import annotations
 
@@ -17,31 +17,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossConfig:
-    """Weights of the terms and the choices that the paper leaves open.
+    """Weights of the terms, and choices that the paper does not specify. A weight of 0 disables a term.
 
     Attributes:
         mutual_consistency: weight of L_mu.
         transcript: weight of L_t.
         length: alpha, weight of the length regulariser.
         smoothing: beta, weight of the smoothing loss.
-        over_segments: how L_mu runs over the segments. Deviation: the paper sums; the published program, and so
-            the published numbers, take the mean.
-        normalise: what L_mu's summed logits are divided by: `length` (l'_m, the paper), `stretched_length` (with the
+        over_segments: reduction of L_mu over the segments. Deviation: the paper sums; the published program, and so
+            the published numbers, use the mean.
+        normalise: divisor of L_mu's summed logits: `length` (l'_m, the paper), `stretched_length` (including the
             overlap, the published program) or `mask_sum` (the sum of the mask over the frames).
         detach_length: no gradient through that divisor.
         consistency: `segment`: cross-entropy of averaged logits, equation (2); `frame`: masked cross-entropy of each
             frame, summed over segments and divided by T (the published program's alternative).
-        length_width: w, log lengths in [-w, w] cost nothing.
+        length_width: w; log lengths in [-w, w] have no cost.
         smoothing_threshold: tau.
-        smoothing_rule: `per_term`: min(tau, |difference|)² each, then the mean (paper). `after_mean`: the mean of the
-            squares, then at most tau² (published program).
-        smoothing_detached: no gradient through the earlier frame. Deviation: the paper detaches nothing.
+        smoothing_rule: `per_term`: mean of min(tau, |difference|)² (paper). `after_mean`: mean of the squares, limited
+            to tau² (published program).
+        smoothing_detached: no gradient through the earlier frame. Deviation: the paper does not detach it.
         frame: weight of the frame cross-entropy of labelled videos.
         supervised_length: weight of the length loss of labelled videos.
         supervised_length_rule: `log`: relative log lengths (paper), each side centred by its mean. `share`: shares of
             the video (published program).
-        length_on_labelled: the length regulariser L_l counts on labelled videos too. Deviation: the paper does not
-            say; in 28 % of Breakfast's videos the true log lengths differ by more than 4, which w = 2 would punish.
+        length_on_labelled: apply the length regulariser L_l to labelled videos too. Deviation: the paper does not
+            specify it; in 28 % of Breakfast's videos the true log lengths differ by more than 4, which w = 2 would
+            penalise.
     """
 
     mutual_consistency: float = 1.0
@@ -77,10 +78,10 @@ def segment_consistency(
 
     Args:
         latent_logits: `[T', N]` before the softmax.
-        latent_masks: `[M, T']`, masks summed over each latent frame's frames (`masks.frames_per_latent`).
+        latent_masks: `[M, T']`, masks summed over the frames of each latent frame (`masks.frames_per_latent`).
         transcript: `[M]` int64.
-        divisors: `[M]`, frames by which the summed logits are divided.
-        over_segments: mean or sum.
+        divisors: `[M]` frames, divisors of the summed logits.
+        over_segments: reduction.
 
     Source: paper, equations (1) to (3).
     """
@@ -98,7 +99,7 @@ def frame_consistency(
 
     Args:
         latent_logits: `[T', N]`.
-        latent_masks: `[M, T']`, masks summed over each latent frame's frames.
+        latent_masks: `[M, T']`, masks summed over the frames of each latent frame.
         transcript: `[M]` int64.
         n_frames: T.
     """
@@ -121,7 +122,7 @@ def transcript_loss(
 
 
 def length_loss(log_lengths: Float[Tensor, " M"], width: float = 2.0) -> Float[Tensor, ""]:
-    """L_l: by how much the relative log lengths `[M]` leave [-width, width], summed; a scalar.
+    """L_l: sum of the distances of the relative log lengths `[M]` from [-width, width]; a scalar.
 
     Source: paper, equation (11).
 
@@ -140,15 +141,15 @@ def smoothing_loss(
 ) -> Float[Tensor, ""]:
     """L_s: squared differences between neighbouring frames' log-probabilities, averaged over (T-1)·N terms; a scalar.
 
-    Frames that share a latent frame do not differ, so only the T'-1 borders between latent frames are computed. The
-    earlier frame is detached. Deviation: the paper detaches nothing and divides by T·N; MS-TCN, from which the loss
-    is taken, and the published program do as here.
+    Frames of the same latent frame do not differ, so only the T'-1 borders between latent frames are computed. The
+    earlier frame is detached. Deviation: the paper detaches nothing and divides by T·N; MS-TCN, where the loss comes
+    from, and the published program detach it and divide as here.
 
     Args:
         latent_logits: `[T', N]`.
         n_frames: T.
         threshold: tau.
-        rule: clamp each term, or the mean (published program).
+        rule: clamp each term, or their mean (published program).
         detached: no gradient through the earlier frame.
 
     Source: paper, equations (12) and (13).
@@ -182,14 +183,13 @@ def supervised_length_loss(
 ) -> Float[Tensor, ""]:
     """Mean squared difference of predicted and true lengths; a scalar.
 
-    Relative log lengths have no zero point, so that each side is compared after its mean is subtracted: adding the
-    same number to all predicted ones changes neither the lengths nor this loss. A true length under one frame counts
-    as one.
+    Relative log lengths have no zero point, so the mean is subtracted on each side: adding the same number to all
+    predicted ones changes neither the lengths nor this loss. True lengths are raised to one frame.
 
     Args:
         log_lengths: `[M]`, relative.
         true_lengths: `[M]` frames.
-        rule: `log` compares relative log lengths, `share` the shares of the video (published program).
+        rule: `log` compares relative log lengths, `share` compares shares of the video (published program).
 
     Source: paper, section 4.7.
 

@@ -1,16 +1,16 @@
 """Differentiable segment masks: a template stretched to each segment's predicted place (paper, section 4.5).
 
-Deviation: the paper's formula (8) makes ramps that are l/J wide and late by one template cell. Here a ramp is l/J
-wide and centred on the segment's end, in closed form (linear interpolation between two template samples), so that
-the sum of a mask over the frames differs from its integral over [0, T] by at most one frame. `corner_aligned=True`
-is what the published program computed: frames at t·T/(T-1), ramps outside the segment.
+Deviation: the ramps of the paper's formula (8) are l/J wide and late by one template cell. Here a ramp is l/J wide and
+centred on the segment's end, in closed form (linear interpolation between two template samples), so that the sum of a
+mask over the frames differs from its integral over [0, T] by at most one frame. `corner_aligned=True` reproduces the
+published program: frames at t·T/(T-1), ramps outside the segment.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, assert_never
 
 import torch
 from torch import Tensor
@@ -21,25 +21,24 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 MaskShape = Literal["box", "bell", "trapezoid"]
-SHAPES: tuple[MaskShape, ...] = ("box", "bell", "trapezoid")
 SHORTEST = 1e-6
-"""Frames: no predicted length is below it, since 1 / length and its gradient would be infinite."""
+"""Frames; predicted lengths are raised to it, because 1 / length and its gradient must be finite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskConfig:
-    """How a segment becomes a mask.
+    """Shape and sampling of the segment masks.
 
     Attributes:
-        shape: the template: `box`, `bell` (Gaussian) or `trapezoid`.
-        overlap: share of its length by which a mask reaches over each end of its segment, 0 <= overlap < 1.
+        shape: template: `box`, `bell` (Gaussian) or `trapezoid`.
+        overlap: share of the segment's length by which its mask extends beyond each end, 0 <= overlap < 1.
         overlap_rule: `symmetric`: length l(1 + 2·overlap), start p - overlap·l. `published`: the same length, start
             p - overlap/2 of the stretched length (6 % on the left and 14 % on the right for 0.1).
-            Deviation: the paper's figure is symmetric, so that is the default.
-        corner_aligned: the sampling rule of the published program (PyTorch 1.1).
+            Deviation: the default follows the paper's figure, which is symmetric.
+        corner_aligned: use the sampling rule of the published program (PyTorch 1.1).
         n_samples: samples J of the template.
-        min_ramp_frames: a ramp at a segment's end is at least so many frames wide, 0 for l/J whatever the length.
-            Under 100 frames a ramp of l/J lies between two frames, so that no frame gives its border a gradient.
+        min_ramp_frames: minimum width of a ramp at a segment's end in frames; 0 for l/J at any length. For segments
+            shorter than 100 frames a ramp of l/J is between two frames, so that no frame gives its border a gradient.
 
     Raises:
         InputError: a value outside its range.
@@ -69,10 +68,10 @@ def template(
 ) -> Float[Tensor, " {n_samples}"]:
     """The reference template U `[J]` float32 in [0, 1].
 
-    The bell is a Gaussian of standard deviation J/5 about the middle; the trapezoid has flanks of J/4 samples that
-    rise from 0.5 and fall to 0.5 in steps of 2/J.
+    The bell is a Gaussian of standard deviation J/5 centred in the middle; the trapezoid has flanks of J/4 samples
+    that rise from 0.5 and fall to 0.5 in steps of 2/J.
 
-    Source: paper, figure 4 shows the shapes; the values are the published program's.
+    Source: paper, figure 4 for the shapes; the published program for the values.
 
     >>> template("trapezoid", 8).tolist()
     [0.5, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 0.75]
@@ -82,15 +81,17 @@ def template(
         values = torch.ones_like(index)
     elif shape == "bell":
         values = torch.exp(-0.5 * ((index - (n_samples - 1) / 2) / (n_samples / 5)) ** 2)
-    else:
+    elif shape == "trapezoid":
         rise = 0.5 + 2 * index / n_samples
         fall = 1 - 2 * (index - 3 * n_samples / 4) / n_samples
         values = torch.minimum(rise, fall).clamp(max=1.0)
+    else:
+        assert_never(shape)
     return values.to(device=device, dtype=torch.float32)
 
 
 def absolute_lengths(log_lengths: Float[Tensor, " M"], n_frames: int) -> Float[Tensor, " M"]:
-    """Lengths `[M]` in frames that sum to `n_frames`, from relative log lengths `[M]`; none is below `SHORTEST`.
+    """Lengths `[M]` in frames that sum to `n_frames`, from relative log lengths `[M]`; at least `SHORTEST`.
 
     Source: paper, equation (5).
 
@@ -103,7 +104,7 @@ def absolute_lengths(log_lengths: Float[Tensor, " M"], n_frames: int) -> Float[T
 def stretched(
     starts: Float[Tensor, " M"], lengths: Float[Tensor, " M"], config: MaskConfig
 ) -> tuple[Float[Tensor, " M"], Float[Tensor, " M"]]:
-    """Starts and lengths `[M]` of the masks: those of the segments, grown by the overlap."""
+    """Starts and lengths `[M]` of the masks: those of the segments, extended by the overlap."""
     if config.overlap == 0:
         return starts, lengths
     grown = lengths * (1 + 2 * config.overlap)
@@ -115,7 +116,7 @@ def segment_masks(lengths: Float[Tensor, " M"], n_frames: int, config: MaskConfi
     """Masks `[M, T]` of consecutive segments, differentiable in their lengths.
 
     Args:
-        lengths: `[M]` frames, positive, as from `absolute_lengths`.
+        lengths: `[M]` frames, positive, see `absolute_lengths`.
         n_frames: T.
         config: shape, overlap and sampling rule.
 
@@ -144,12 +145,12 @@ def segment_masks(lengths: Float[Tensor, " M"], n_frames: int, config: MaskConfi
 
 
 def _with_wide_ramps(values: Tensor, index: Tensor, wide: Tensor) -> Tensor:
-    """The template with ramps of `wide` `[M]` cells, at least one, in the place of its own of one cell each.
+    """The template with ramps of `wide` cells, at least one, instead of ramps of one cell.
 
     Args:
         values: `[J]`.
         index: `[M, T]`, positions in the template.
-        wide: `[M]`.
+        wide: `[M]` cells.
     """
     width = wide.clamp(min=1.0)[:, None]
     inside = sample_template(values, index.clamp(0, len(values) - 1))
@@ -159,15 +160,15 @@ def _with_wide_ramps(values: Tensor, index: Tensor, wide: Tensor) -> Tensor:
 
 
 def _starts(lengths: Tensor) -> Tensor:
-    """Starts `[M]` float64: a sum of thousands of frames in float32 would move a border by 1e-4 frames."""
+    """Starts `[M]` float64; a sum of thousands of frames in float32 would move a border by 1e-4 frames."""
     exact = lengths.double()
     return torch.cumsum(exact, 0) - exact
 
 
 def sample_template(values: Float[Tensor, " J"], index: Float[Tensor, "M T"]) -> Float[Tensor, "M T"]:
-    """Linear interpolation of the template `[J]` at real positions, zero one cell beyond its ends; NaN stays NaN.
+    """Interpolates the template `[J]` linearly at real positions; 0 one cell beyond its ends, NaN at NaN.
 
-    Source: paper, equations (9) and (10), the gradient of which is that of this expression.
+    Source: paper, equations (9) and (10); their gradient is that of this expression.
     """
     padded = torch.nn.functional.pad(values, (1, 1))
     slopes = torch.nn.functional.pad(padded[1:] - padded[:-1], (0, 1))
@@ -180,17 +181,17 @@ def sample_template(values: Float[Tensor, " J"], index: Float[Tensor, "M T"]) ->
 def frames_per_latent(
     masks: Float[Tensor, "M T"], latent_of_frame: Int[Tensor, " T"], n_latent: int
 ) -> Float[Tensor, "M {n_latent}"]:
-    """Masks `[M, T]` summed over the frames that each latent frame covers: `[M, T']`.
+    """Sums masks `[M, T]` over the frames that each latent frame covers: `[M, T']`.
 
     The product of this with latent logits equals that of the masks with the upsampled logits.
 
     Args:
         masks: `[M, T]`.
-        latent_of_frame: `[T]` int64, rising, each latent frame standing for less than twice T / T' frames and one.
+        latent_of_frame: `[T]` int64, ascending; each latent frame covers less than 2 T / T' + 1 frames.
         n_latent: T'.
     """
     if masks.is_cuda:
-        return _gathered_per_latent(masks, latent_of_frame, n_latent)  # index_add sums in another order each time there
+        return _gathered_per_latent(masks, latent_of_frame, n_latent)  # index_add has no fixed order there
     return masks.new_zeros(len(masks), n_latent).index_add(1, latent_of_frame, masks)
 
 

@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mucon.errors import InputError, nearest
+from mucon.errors import InputError, Problem, nearest
 from mucon.evaluation import Evaluation
 from mucon.segments import Segmentation
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
 
 COLOURS = ("#0072B2", "#F0E442", "#D55E00", "#56B4E9", "#000000", "#009E73", "#CC79A7", "#E69F00")
-"""Okabe and Ito's palette, apart for the colour-blind; the first five are apart in grey too, the others by patterns."""
+"""Okabe and Ito's palette for the colour-blind; the first five also differ in grey, the others by patterns."""
 HATCHES = ("////", "....", "xxxx", "----", "++++", "\\\\\\\\")
 _PLAIN = 5
 
 
 def action_looks(n_actions: int) -> list[dict[str, Any]]:
-    """How N actions look: colours, and patterns where there are more actions than greys.
+    """Colours of N actions, and patterns if there are more actions than distinct greys.
 
     >>> [look["hatch"] for look in action_looks(7)]
     ['', '', '', '', '', '////', '....']
@@ -38,15 +38,15 @@ def action_looks(n_actions: int) -> list[dict[str, Any]]:
 def segmentation_figure(
     rows: Mapping[str, Sequence[tuple[str, Segmentation]]], vocabulary: Vocabulary, *, fps: float | None = None
 ) -> Any:
-    """A figure with a group of bars for each recording.
+    """Draws a group of bars for each recording.
 
     Args:
-        rows: recording -> (name of the bar, segmentation) from top to bottom.
+        rows: recording -> (name of the bar, segmentation), from top to bottom.
         vocabulary: the actions, for the legend.
-        fps: frames per second for the axis, or None for frames.
+        fps: frames per second for an axis in seconds; None for frames.
 
     Returns:
-        Matplotlib's figure, for `savefig`.
+        A `matplotlib.figure.Figure`.
     """
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
@@ -60,11 +60,11 @@ def segmentation_figure(
     axes = figure.subplots(len(rows), 1, squeeze=False, height_ratios=heights)[:, 0]
     rate = fps or 1.0
     for axis, (recording, bars) in zip(axes, rows.items(), strict=True):
-        for place, (_, segmentation) in enumerate(bars):
+        for position, (_, segmentation) in enumerate(bars):
             for action, start, stop in segmentation.spans():
                 span = {"width": (stop - start) / rate, "left": start / rate}
-                axis.barh(place, height=0.86, lw=0, **looks[action], **span)
-                axis.barh(place, height=0.86, fill=False, edgecolor="#ffffff", lw=0.8, **span)
+                axis.barh(position, height=0.86, lw=0, **looks[action], **span)
+                axis.barh(position, height=0.86, fill=False, edgecolor="#ffffff", lw=0.8, **span)
         axis.set_yticks(range(len(bars)), [name for name, _ in bars])
         axis.set_title(recording, loc="left", fontsize=9)
         axis.invert_yaxis()
@@ -79,9 +79,9 @@ def segmentation_figure(
 
 
 def draw_evaluation(
-    found: Evaluation,
+    evaluation: Evaluation,
     videos: Sequence[Video],
-    chosen: Sequence[str] | None,
+    ids: Sequence[str] | None,
     vocabulary: Vocabulary,
     path: Path,
     *,
@@ -90,32 +90,42 @@ def draw_evaluation(
     """Writes the true and the predicted segmentations of some recordings as a figure.
 
     Args:
-        found: the evaluation of `videos`.
-        videos: with true lengths.
-        chosen: ids of the recordings to draw; the first three when None.
+        evaluation: the evaluation of `videos`.
+        videos: recordings with true lengths.
+        ids: recordings to draw; None for the first three.
         vocabulary: the actions.
-        path: .png, .svg or .pdf.
-        fps: frames per second for the axis, or None for frames.
+        path: a .png, .svg or .pdf file.
+        fps: frames per second for an axis in seconds; None for frames.
 
     Raises:
         InputError: an id that was not evaluated, or a file that cannot be written.
     """
-    known = {video.id: video for video in videos}
-    ids = list(chosen or list(known)[:3])
-    unknown = [name for name in ids if name not in known]
-    if unknown:
-        raise InputError(
-            f"{name!r} is not among the evaluated recordings{nearest(name, list(known))}: name one of them"
-            for name in unknown
+    by_id = {video.id: video for video in videos}
+    chosen = list(ids or list(by_id)[:3])
+    problems = [
+        Problem(
+            rule="unknown", place=id, value=id, message=f"no such recording was evaluated{nearest(id, list(by_id))}"
         )
+        for id in chosen
+        if id not in by_id
+    ]
+    if problems:
+        raise InputError(problems)
     rows = {
-        name: [
-            ("truth", Segmentation.of(known[name].transcript, known[name].lengths or ())),
-            *((prediction, of_video[name]) for prediction, of_video in found.segmentations.items()),
+        id: [
+            ("truth", Segmentation.of(by_id[id].transcript, by_id[id].lengths or ())),
+            *((prediction, of_video[id]) for prediction, of_video in evaluation.segmentations.items()),
         ]
-        for name in ids
+        for id in chosen
     }
     try:
         segmentation_figure(rows, vocabulary, fps=fps).savefig(path, dpi=130)
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be drawn ({error}): name a .png, .svg or .pdf file in a folder") from error
+        raise InputError(
+            Problem(
+                rule="unsupported",
+                place=str(path),
+                message=f"cannot write the figure: {error}",
+                hint="use a .png, .svg or .pdf file in an existing folder",
+            )
+        ) from error

@@ -1,4 +1,4 @@
-"""The parameters of the authors' published program under their own names, as our network."""
+"""Imports the parameters of the authors' published program, which have other names and layouts."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from torch import Tensor
 
 from mucon.checkpoint import Checkpoint, Progress
 from mucon.config import TrainConfig
-from mucon.errors import InputError
+from mucon.errors import InputError, Problem
 from mucon.model import NetworkSize, build_model
 from mucon.vocabulary import Vocabulary
 
 PUBLISHED_STEPS = 31
-"""Most steps of the published program's free running."""
+"""Step limit of the published program's free running."""
 _SIZES = ("backbone.first.weight", "frame_branch.bias", "segment_branch.attention_score")
 
 UNREADABLE = (
     *(OSError, RuntimeError, pickle.UnpicklingError, EOFError, struct.error),
     *(ValueError, LookupError, TypeError, AttributeError, AssertionError),
 )
-"""What torch's weights-only loader raises on the bytes of other files, as they come."""
+"""Errors of torch's weights-only loader on other files."""
 
 UNUSED = ("fs_decoder_attention_l3.weight", "fs_decoder_attention_l3.bias")
-"""Parameters that the published program has and never uses."""
+"""Parameters that the published program has but never uses."""
 
 
 def _same(weight: Tensor) -> Tensor:
@@ -40,7 +40,7 @@ def _same(weight: Tensor) -> Tensor:
 
 
 def _pointwise(weight: Tensor) -> Tensor:
-    """`[out, in, 1]` -> `[out, in]`, of a convolution of width 1 that is a linear layer here."""
+    """`[out, in, 1]` -> `[out, in]`: a convolution of width 1 is a linear layer here."""
     return weight[:, :, 0]
 
 
@@ -69,73 +69,77 @@ _RULES: tuple[tuple[str, str, Callable[[Tensor], Tensor]], ...] = (
     (r"fs_decoder_length\.0\.(weight|bias)", r"segment_branch.length_head.1.\1", _same),
     (r"fs_decoder_length\.2\.(weight|bias)", r"segment_branch.length_head.3.\1", _same),
 )
-"""Its name as a pattern, our name, and how its array becomes ours."""
+"""Pattern of the published name, our name, and the conversion of the array."""
 
 
 def from_published(parameters: Mapping[str, Tensor | NDArray[Any]]) -> dict[str, Tensor]:
-    """A state for `MuConNetwork.load_state_dict` of parameters under the published program's names.
+    """Converts the published program's parameters to a state for `MuConNetwork.load_state_dict`.
 
     Args:
-        parameters: by name, all of a network; `UNUSED` ones are left out.
+        parameters: all parameters of a network by name; `UNUSED` ones are ignored.
 
     Returns:
         Contiguous tensors of the same dtype under our names.
 
     Raises:
-        InputError: names that the published program does not have, and shapes that are no convolution's, all told at
-            once.
+        InputError: one problem per unknown name and per shape that does not fit its layer.
     """
     state: dict[str, Tensor] = {}
-    problems = []
+    problems: list[Problem] = []
     for name, value in parameters.items():
         if name in UNUSED:
             continue
         for pattern, ours, convert in _RULES:
-            found = re.fullmatch(pattern, name)
-            if found:
+            match = re.fullmatch(pattern, name)
+            if match:
                 tensor = value if isinstance(value, Tensor) else torch.from_numpy(np.array(value))
                 try:
-                    state[found.expand(ours)] = convert(tensor).contiguous()
+                    state[match.expand(ours)] = convert(tensor).contiguous()
                 except (IndexError, RuntimeError):
-                    problems.append(
-                        f"{name!r} is a convolution's weight [out, in, taps], not {list(tensor.shape)}: give the state "
-                        "of the published network as it is"
-                    )
+                    shape, expected = list(tensor.shape), "a convolution's weight [out, in, taps]"
+                    problems.append(Problem(rule="shape", place=name, value=shape, expected=expected))
                 break
         else:
-            problems.append(
-                f"{name!r} is no parameter of the published program: give the state of its network, nothing else"
-            )
+            message = "the published program has no such parameter"
+            problems.append(Problem(rule="unknown", place=name, value=name, message=message))
     if problems:
         raise InputError(problems)
     return state
 
 
 def import_published(path: Path, config: TrainConfig, actions: Sequence[str] | None = None) -> Checkpoint:
-    """A model of the authors' published checkpoint (`.trc`), to evaluate, predict and train further with.
+    """Imports the authors' published checkpoint (`.trc`) as a model to evaluate, predict with and train further.
 
-    The file is read by torch's weights-only loader: nothing in it is executed. Width and number of layers, features
-    and actions come from its tensors. Where the pooling stands and how many groups the norm has do not, they are the
-    configuration's.
+    The file is read by torch's weights-only loader, which executes no code from it. Width and number of layers,
+    features and actions are read from its tensors; the pooling and the groups of the norm are those of `config`.
 
     Args:
         path: the file, a saved state of the network.
-        config: of what the file does not tell.
-        actions: names of the N actions in the order of their ids; `action_0`, ... without them.
+        config: settings that the file does not contain.
+        actions: names of the N actions in the order of their ids; `action_0`, ... by default.
 
     Raises:
-        InputError: not such a file, another network, another number of actions, or a configuration that does not fit.
+        InputError: another kind of file, another network, another number of actions, or a configuration that does not
+            fit.
     """
     state = _read_state(path)
-    ours = from_published(state)
-    problems = [f"{name!r} is missing in {path}: give a whole network" for name in _SIZES if name not in ours]
+    try:
+        ours = from_published(state)
+    except InputError as error:
+        raise InputError(error.under(path)) from error
+    problems = [
+        Problem(rule="missing", place=f"{path}: {name}", message="missing parameter")
+        for name in _SIZES
+        if name not in ours
+    ]
     if problems:
         raise InputError(problems)
     channels, dim = ours["backbone.first.weight"].shape
     n_actions = len(ours["frame_branch.bias"])
     n_layers = len({name.split(".")[2] for name in ours if name.startswith("backbone.layers.")})
     if actions is not None and len(actions) != n_actions:
-        raise InputError(f"{path} names {n_actions} actions, the mapping {len(actions)}: give the one of its data set")
+        expected = f"{n_actions} actions, as in {path}"
+        raise InputError(Problem(rule="mismatch", place="mapping", value=len(actions), expected=expected))
     vocabulary = Vocabulary(tuple(actions or (f"action_{n}" for n in range(n_actions))))
     config = config.with_values(
         {
@@ -149,23 +153,26 @@ def import_published(path: Path, config: TrainConfig, actions: Sequence[str] | N
     try:
         model.load_state_dict(ours)
     except RuntimeError as error:
-        raise InputError(f"{path} is no network of the published program ({' '.join(str(error).split())})") from error
+        message = f"the parameters do not fit the network: {' '.join(str(error).split())}"
+        raise InputError(Problem(rule="mismatch", place=str(path), message=message)) from error
     return Checkpoint(model.eval(), config, vocabulary, Progress(epoch=config.training.epochs, finished=True))
 
 
 def _reason(error: Exception) -> str:
-    """One line of torch's many, which go on to advise executing the file."""
-    said = str(error).rpartition("WeightsUnpickler error: ")[2].strip().splitlines() or [type(error).__name__]
-    return said[0].partition(". Please use")[0]
+    """The first line of torch's message; the others recommend executing the file."""
+    lines = str(error).rpartition("WeightsUnpickler error: ")[2].strip().splitlines() or [type(error).__name__]
+    return lines[0].partition(". Please use")[0]
 
 
 def _read_state(path: Path) -> dict[str, Tensor]:
     try:
-        with warnings.catch_warnings():  # of an unknown pickle protocol, where the file is no pickle
+        with warnings.catch_warnings():  # about the pickle protocol of other files
             warnings.simplefilter("ignore", UserWarning)
             state = torch.load(path, map_location="cpu", weights_only=True)
     except UNREADABLE as error:
-        raise InputError(f"{path} cannot be read as saved weights ({_reason(error)}): give a .trc file") from error
+        message = f"cannot read saved weights: {_reason(error)}"
+        raise InputError(Problem(rule="unreadable", place=str(path), message=message)) from error
     if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
-        raise InputError(f"{path} holds {type(state).__name__}, not tensors by name: give the network's state alone")
+        kind = type(state).__name__
+        raise InputError(Problem(rule="type", place=str(path), value=kind, expected="tensors by name"))
     return {str(name): value.float() for name, value in state.items()}

@@ -1,4 +1,4 @@
-"""Full configurations, as functions. A run records the one it used in its config.json."""
+"""Complete configurations, as functions. A run records its configuration in config.json."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def breakfast() -> TrainConfig:
 def breakfast_full() -> TrainConfig:
     """Full or mixed supervision on Breakfast: fewer epochs, since it converges faster (paper, section 5.2).
 
-    Set `training.labelled` for a share; as it stands all training videos show their frame labels.
+    By default all training videos are labelled; set `training.labelled` for mixed supervision.
     """
     return TrainConfig(training=TrainingConfig(epochs=110, labelled=1.0, lr_drop_fraction=70 / 110))
 
@@ -37,9 +37,9 @@ def hollywood() -> TrainConfig:
 
 
 def published_program() -> TrainConfig:
-    """The choices of the authors' program where it departs from the paper or from our defaults.
+    """The choices of the authors' program that differ from the paper or from our defaults.
 
-    Its decoder steps 30 frames; set decoding.step for short recordings, or decoding.method=exact.
+    Its decoder has steps of 30 frames; for short recordings, set decoding.step or decoding.method=exact.
     """
     return TrainConfig(
         mask=MaskConfig(corner_aligned=True, overlap_rule="published"),
@@ -54,9 +54,10 @@ def published_program() -> TrainConfig:
 
 
 def demo() -> TrainConfig:
-    """A small network, few frames in a latent one and a short schedule, for the made-up recordings of the demo.
+    """A small network with little pooling and a short schedule, for the made-up recordings of the demo.
 
-    Under a thousand steps: they need a larger learning rate, and a later drop, than the paper's hundred thousands.
+    The run has less than a thousand steps, so it needs a larger learning rate and a later drop than the paper's
+    hundreds of thousands.
     """
     return TrainConfig(
         backbone=BackboneConfig(channels=64, n_layers=6, pool_after=(1, 2)),

@@ -1,4 +1,4 @@
-"""A segmentation as a transcript with lengths, and its conversion from and to frame labels."""
+"""A segmentation as a transcript with lengths, and its conversion to and from frame labels."""
 
 from __future__ import annotations
 
@@ -6,44 +6,44 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-IntArray = NDArray[np.int64]
+from mucon.arrays import Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segmentation:
-    """M segments that follow each other without a gap: action `transcript[m]` lasts `lengths[m]` frames.
+    """M consecutive segments: action `transcript[m]` lasts `lengths[m]` frames.
 
-    The same action may stand twice in a row (two repetitions); frame labels cannot show that border, so
-    `from_frame_labels` never makes such a pair, and `to_frame_labels` loses it.
+    Neighbouring segments may have the same action (two repetitions). Frame labels cannot represent the border between
+    them: `to_frame_labels` loses it, and `from_frame_labels` never returns such a pair.
 
     Attributes:
-        transcript: `[M]` int64, action ids.
-        lengths: `[M]` int64, frames, all at least 0.
+        transcript: `[M]` int64 action ids.
+        lengths: `[M]` int64 frames, all at least 0.
     """
 
-    transcript: IntArray
-    lengths: IntArray
+    transcript: Ints
+    lengths: Ints
 
     @classmethod
     def of(cls, transcript: ArrayLike, lengths: ArrayLike) -> Segmentation:
-        """From any sequences of whole numbers of one length.
+        """Creates a segmentation from sequences of whole numbers.
 
         Raises:
-            ValueError: they differ in length, or a length is negative.
+            ValueError: different numbers of actions and lengths, or a negative length.
         """
         actions = np.asarray(transcript, dtype=np.int64).reshape(-1)
         frames = np.asarray(lengths, dtype=np.int64).reshape(-1)
         if len(actions) != len(frames):
-            raise ValueError(f"a segment has an action and a length: {len(actions)} actions, {len(frames)} lengths")
+            raise ValueError(f"expected one length per action, got {len(frames)} lengths for {len(actions)} actions")
         if len(frames) and frames.min() < 0:
-            raise ValueError(f"a length is at least 0 frames, segment {int(frames.argmin())} has {int(frames.min())}")
+            raise ValueError(f"segment {int(frames.argmin())} has negative length {int(frames.min())}")
         return cls(actions, frames)
 
     @classmethod
     def from_frame_labels(cls, frame_labels: ArrayLike) -> Segmentation:
-        """The runs of equal labels.
+        """The runs of equal frame labels.
 
         >>> s = Segmentation.from_frame_labels([4, 4, 1, 4])
         >>> s.transcript.tolist(), s.lengths.tolist()
@@ -55,8 +55,8 @@ class Segmentation:
         starts = np.concatenate(([0], np.flatnonzero(np.diff(labels)) + 1))
         return cls(labels[starts], np.diff(np.append(starts, len(labels))))
 
-    def to_frame_labels(self) -> IntArray:
-        """`[T]` int64 with T the sum of the lengths."""
+    def to_frame_labels(self) -> Ints:
+        """Frame labels `[T]` int64; T is the sum of the lengths."""
         return np.repeat(self.transcript, self.lengths)
 
     @property
@@ -70,6 +70,6 @@ class Segmentation:
         return int(self.lengths.sum())
 
     def spans(self) -> Iterator[tuple[int, int, int]]:
-        """`(action, start, stop)` of each segment, `stop` exclusive."""
+        """Yields `(action, start, stop)` of each segment, `stop` exclusive."""
         stops = np.cumsum(self.lengths)
         yield from zip(self.transcript.tolist(), (stops - self.lengths).tolist(), stops.tolist(), strict=True)

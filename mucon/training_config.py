@@ -1,4 +1,4 @@
-"""How long and how fast training learns."""
+"""Settings of the optimisation: epochs, learning rate, supervision, precision."""
 
 from __future__ import annotations
 
@@ -10,34 +10,35 @@ from mucon.checks import check_ranges
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingConfig:
-    """One video a step, stochastic gradient descent without momentum.
+    """One video per step; stochastic gradient descent without momentum by default.
 
     Attributes:
         epochs: passes over the training videos.
-        labelled: share of the training videos whose frame labels are shown: 0 is weak, 1 full supervision, and what
-            lies between is mixed. They are the first ceil(share · n) of one order for each seed, so that a larger
-            share holds all of a smaller one.
-        teacher_forcing: share of the run, from its start, in which the segment branch is given the true symbol before
-            each step; afterwards its own last symbol, for the true number of steps.
+        labelled: share of the training videos whose frame labels are used: 0 is weak, 1 full supervision, and values
+            between are mixed. The first ceil(share · n) videos of an order that depends on the seed are labelled, so
+            a larger share includes a smaller one.
+        teacher_forcing: share of the run, from its start, in which the input of each step of the segment branch is the
+            true previous symbol; afterwards it is the branch's own last symbol, for the true number of steps.
         optimiser: `sgd`, or `adam` (torch's, with weight decay added to the gradient).
         accumulate: videos whose gradients are averaged for one step of the optimiser.
-        warm_start: run or checkpoint folder of a model of the same shape whose weights training starts from.
-        learning_rate: of the first part of the run.
-        lr_drop_fraction: share of the run after which the rate drops. Deviation: the paper gives epochs (70 of 150,
-            Hollywood 60 of 150); as fractions they follow `epochs`.
-        lr_drop_epoch: the same as an absolute number of epochs; wins over the fraction when given.
-        lr_drop_factor: what the rate is multiplied by then.
-        weight_decay: on every parameter.
-        clip_norm: largest norm of the gradient of each of the two parameter groups (backbone, encoder and its two
+        warm_start: run or checkpoint folder of a model of the same shape, whose weights are the initial ones.
+        learning_rate: initial rate.
+        lr_drop_fraction: share of the run after which the rate drops. Deviation: the paper specifies epochs (70 of 150,
+            Hollywood 60 of 150); fractions scale with `epochs`.
+        lr_drop_epoch: number of epochs after which the rate drops; takes precedence over the fraction.
+        lr_drop_factor: factor of the rate at the drop.
+        weight_decay: applied to every parameter.
+        clip_norm: maximum norm of the gradient of each of the two parameter groups (backbone, encoder and its two
             linear layers; everything else).
-        precision: of the backbone and the frame branch; `bfloat16` is used where the device has instructions for it,
-            float32 otherwise. Weights, segment branch and losses are float32 in either case.
-        compile: the masks and losses, 140 small operations a step, go through torch.compile, which takes a minute at
-            the start and a C++ compiler (on a GPU, triton). Meant for a GPU; on a processor they are 2 % of a step. An
-            interrupted run may then end with other last bits than one in one piece.
-        threads: processor threads; training sets them itself, since other numbers give other bits.
-        progress_videos: on so many training videos with known lengths, at most, the network is scored during training.
-        progress_every: epochs between two such scores; the last epoch has them too.
+        precision: precision of the backbone and the frame branch; `bfloat16` requires a device with instructions for
+            it, otherwise float32 is used. Weights, segment branch and losses are always float32.
+        compile: pass masks and losses, 140 small operations per step, through torch.compile. This takes a minute at the
+            start and needs a C++ compiler (on a GPU, triton). Intended for GPUs; on a CPU they are 2 % of a step. The
+            last bits of a resumed run may then differ from those of an uninterrupted one.
+        threads: CPU threads; training sets them itself, because other numbers lead to other bits.
+        progress_videos: maximum number of training videos with known lengths on which the network is scored during
+            training.
+        progress_every: epochs between two such scores; the last epoch is always scored.
 
     Raises:
         InputError: a value outside its range.
@@ -88,12 +89,12 @@ class TrainingConfig:
 
     @property
     def forced_epochs(self) -> int:
-        """Epochs, from the first, with teacher forcing."""
+        """Number of first epochs with teacher forcing."""
         return round(self.teacher_forcing * self.epochs)
 
     @property
     def drop_after(self) -> int:
-        """Epochs that run at the first rate."""
+        """Number of epochs with the initial rate."""
         if self.lr_drop_epoch is not None:
             return self.lr_drop_epoch
         return round(self.lr_drop_fraction * self.epochs)

@@ -1,4 +1,4 @@
-"""One recording with what is known of it, and where it comes from."""
+"""A recording with its annotation, in memory or from a store."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from mucon.errors import DataWarning, InputError
-from mucon.segments import IntArray, Segmentation
+from mucon.arrays import Ints
+from mucon.errors import DataWarning, InputError, Problem
+from mucon.segments import Segmentation
 from mucon.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -22,16 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Video:
-    """A recording: its size and annotation, and a way to its features.
+    """A recording: its size, its annotation and access to its features.
 
     Attributes:
-        id: its name.
         n_frames: T, at least 1.
         dim: D.
-        transcript: `[M]` action ids in order; empty where nothing is known (prediction only).
-        lengths: `[M]` frames of each segment that sum to T, or None where only the transcript is known.
-        read: gives the features `[T, D]`.
-        labelled: training may use the lengths. Weak, mixed and full supervision are this one fact.
+        transcript: `[M]` action ids; empty if unknown, which suffices for prediction.
+        lengths: `[M]` frames with sum T; None if only the transcript is known.
+        read: returns the features `[T, D]`.
+        labelled: training may use the lengths, which determines weak, mixed or full supervision.
     """
 
     id: str
@@ -50,33 +50,29 @@ class Video:
         transcript: Sequence[int] = (),
         lengths: Sequence[int] | None = None,
     ) -> Video:
-        """A video whose features `[T, D]` are in memory.
+        """A video with features `[T, D]` in memory.
 
         Raises:
-            InputError: features that are not a `[T, D]` array of numbers that float32 can hold, or lengths that do
-                not fit.
+            InputError: features that are not a `[T, D]` array of finite float32 numbers, or lengths that do not fit.
         """
         array = np.asarray(features)
-        if array.ndim != 2 or not array.size or array.dtype.kind not in "fiu":
-            raise InputError(
-                f"features are an array [T, D] of numbers with T >= 1 and D >= 1, those of {id!r} are "
-                f"{array.dtype} {list(array.shape)}: give one row per frame"
-            )
+        place = f"{id}: features"
+        if array.dtype.kind not in "fiu":
+            raise InputError(Problem(rule="type", place=place, value=str(array.dtype), expected="an array of numbers"))
+        if array.ndim != 2 or not array.size:
+            shape, expected = list(array.shape), "the shape [T, D] with T >= 1 and D >= 1"
+            raise InputError(Problem(rule="shape", place=place, value=shape, expected=expected))
         array = array.astype(array.dtype.newbyteorder("="), copy=False)
         with np.errstate(over="ignore"):
-            bad = np.flatnonzero(~np.isfinite(array.astype(np.float32, copy=False)).all(axis=1))
-        if len(bad):
-            raise InputError(
-                f"features are finite float32 numbers, those of {id!r} are NaN, infinite or too large in {len(bad)} "
-                f"frames (first {int(bad[0])}): repair them"
-            )
+            bad = np.flatnonzero(~np.isfinite(array.astype(np.float32, copy=False)).all(axis=1)).tolist()
+        if bad:
+            message = f"NaN, infinite or too large for float32 in {len(bad)} frames, first in frame {bad[0]}"
+            raise InputError(Problem(rule="range", place=place, value=len(bad), message=message))
         if lengths is not None and (
             len(lengths) != len(transcript) or sum(lengths) != len(array) or min(lengths, default=0) < 0
         ):
-            raise InputError(
-                f"lengths are one per segment, at least 0, and sum to T, those of {id!r} are {list(lengths)} (sum "
-                f"{sum(lengths)}) for {len(transcript)} segments and {len(array)} frames: correct them"
-            )
+            expected = f"{len(transcript)} lengths of at least 0 with the sum {len(array)}"
+            raise InputError(Problem(rule="mismatch", place=f"{id}: lengths", value=list(lengths), expected=expected))
         return cls(
             id,
             len(array),
@@ -87,37 +83,37 @@ class Video:
         )
 
     def features(self, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Tensor:
-        """Features `[T, D]` on a device, converted there."""
+        """Loads the features `[T, D]` to a device and converts them there."""
         array = self.read()
         if not array.flags.writeable:
             array = array.copy()
         source = torch.from_numpy(np.ascontiguousarray(array))
         if torch.device(device).type == "cuda":
-            source = source.pin_memory()  # so that the copy need not be waited for
+            source = source.pin_memory()  # makes the copy asynchronous
         return source.to(device, non_blocking=True).to(dtype)
 
     @property
     def segmentation(self) -> Segmentation | None:
-        """The true segmentation, or None where the lengths are not known."""
+        """The true segmentation; None if the lengths are unknown."""
         return None if self.lengths is None else Segmentation.of(self.transcript, self.lengths)
 
-    def frame_labels(self) -> IntArray | None:
-        """True labels `[T]` int64, or None."""
+    def frame_labels(self) -> Ints | None:
+        """True labels `[T]` int64; None if the lengths are unknown."""
         truth = self.segmentation
         return None if truth is None else truth.to_frame_labels()
 
 
 def vocabulary_of(store: Store) -> Vocabulary:
-    """The store's actions and background."""
+    """Actions and background of a store."""
     return Vocabulary(store.manifest.vocabulary, store.manifest.background)
 
 
 def videos_of(store: Store, split: str, part: str) -> list[Video]:
-    """The videos of a split's part, ordered by id.
+    """The videos of one part of a split, ordered by id.
 
     Args:
         store: an open store.
-        split: its name, as `"1"`.
+        split: name of the split, such as `"1"`.
         part: `"train"` or `"test"`.
     """
     return [_video(store, id) for id in store.split(split, part)]
@@ -133,44 +129,50 @@ def _video(store: Store, id: str) -> Video:
 
 
 def check_training_videos(videos: Sequence[Video], vocabulary: Vocabulary) -> int:
-    """Looks at all videos before the first step, and gives their number of features D.
+    """Checks all videos before the first step and returns their number of features D.
 
     Raises:
-        InputError: no video, no transcript, an id outside the vocabulary, more segments than frames, a repeated name
-            or different numbers of features; all told at once.
+        InputError: no video, or one problem per duplicate video, missing transcript, id outside the vocabulary, video
+            with more segments than frames and other number of features.
     """
-    problems = [] if videos else ["training needs at least one video, the list is empty: choose another split"]
+    if not videos:
+        raise InputError(Problem(rule="missing", place="training videos", expected="at least one video"))
+    problems: list[Problem] = []
     seen: set[str] = set()
     for video in videos:
-        outside = sorted({a for a in video.transcript if not 0 <= a < vocabulary.n_actions})
         if video.id in seen:
-            problems.append(f"a video is listed once, {video.id!r} stands twice: remove one")
-        if not video.transcript:
-            problems.append(f"a training video has a transcript, {video.id!r} has none: annotate it or leave it out")
-        if outside:
-            problems.append(f"action ids are below {vocabulary.n_actions}, {video.id!r} has {outside}: correct them")
-        if len(video.transcript) > video.n_frames:
-            problems.append(
-                f"a video has at least one frame per segment, {video.id!r} has {len(video.transcript)} segments and "
-                f"{video.n_frames} frames: correct its transcript"
-            )
-        if video.dim != videos[0].dim:
-            problems.append(
-                f"all videos have the same number of features, {video.id!r} has {video.dim} and "
-                f"{videos[0].id!r} has {videos[0].dim}: leave one out"
-            )
+            problems.append(Problem(rule="duplicate", place=video.id, value=video.id, message="duplicate video"))
+        problems += _training_problems(video, vocabulary, videos[0].dim)
         seen.add(video.id)
     if problems:
         raise InputError(problems)
     return videos[0].dim
 
 
+def _training_problems(video: Video, vocabulary: Vocabulary, dim: int) -> list[Problem]:
+    problems: list[Problem] = []
+    place, M = f"{video.id}: transcript", len(video.transcript)
+    if not M:
+        problems.append(Problem(rule="missing", place=place, expected="at least one action"))
+    outside = sorted({action for action in video.transcript if not 0 <= action < vocabulary.n_actions})
+    if outside:
+        expected = f"action ids from 0 to {vocabulary.n_actions - 1}"
+        problems.append(Problem(rule="range", place=place, value=outside, expected=expected))
+    if video.n_frames < M:
+        expected = f"at most {video.n_frames} segments (one frame each)"
+        problems.append(Problem(rule="mismatch", place=place, value=M, expected=expected))
+    if video.dim != dim:
+        expected = f"{dim} features per frame, as the first video"
+        problems.append(Problem(rule="mismatch", place=f"{video.id}: features", value=video.dim, expected=expected))
+    return problems
+
+
 def warn_of_short_videos(videos: Sequence[Video], pooling: int) -> None:
-    """Tells of recordings that can be learnt from, but hardly.
+    """Warns of recordings with too few latent frames to learn their segments well.
 
     Args:
-        videos: those of the training.
-        pooling: frames for each latent frame.
+        videos: training videos.
+        pooling: frames per latent frame.
 
     Warns:
         DataWarning: recordings shorter than a latent frame, or with more segments than latent frames.
@@ -178,38 +180,45 @@ def warn_of_short_videos(videos: Sequence[Video], pooling: int) -> None:
     short = [video for video in videos if video.n_frames < pooling]
     crowded = [video for video in videos if len(video.transcript) > max(video.n_frames // pooling, 1)]
     if short:
-        warnings.warn(
+        message = (
             f"{len(short)} training videos are shorter than one latent frame ({pooling} frames), first "
-            f"{short[0].id!r} with {short[0].n_frames}: set fewer layers in backbone.pool_after",
-            DataWarning,
-            stacklevel=3,
+            f"{short[0].id!r} with {short[0].n_frames} frames"
         )
+        warnings.warn(DataWarning(_pooling_problem(len(short), message)), stacklevel=3)
     if crowded:
-        warnings.warn(
-            f"{len(crowded)} training videos have more segments than latent frames, first {crowded[0].id!r} with "
-            f"{len(crowded[0].transcript)} segments and {max(crowded[0].n_frames // pooling, 1)} latent frames: set "
-            "fewer layers in backbone.pool_after",
-            DataWarning,
-            stacklevel=3,
+        first = crowded[0]
+        message = (
+            f"{len(crowded)} training videos have more segments than latent frames, first {first.id!r} with "
+            f"{len(first.transcript)} segments and {max(first.n_frames // pooling, 1)} latent frames"
         )
+        warnings.warn(DataWarning(_pooling_problem(len(crowded), message)), stacklevel=3)
 
 
-def check_same_data(trained: Vocabulary, trained_dim: int, found: Vocabulary, found_dim: int) -> None:
-    """A model is used on data of the kind it was trained on.
+def _pooling_problem(n_videos: int, message: str) -> Problem:
+    place, hint = "backbone.pool_after", "use fewer pooling layers"
+    return Problem(rule="mismatch", place=place, value=n_videos, message=message, hint=hint)
+
+
+def check_same_data(trained: Vocabulary, trained_dim: int, vocabulary: Vocabulary, dim: int) -> None:
+    """Checks that a model fits the data.
+
+    Args:
+        trained: vocabulary of the model.
+        trained_dim: features per frame of the model.
+        vocabulary: vocabulary of the data.
+        dim: features per frame of the data.
 
     Raises:
-        InputError: another number of features or other actions.
+        InputError: another number of features, or other actions or another order of them.
     """
-    problems = []
-    if trained_dim != found_dim:
-        problems.append(
-            f"the model reads {trained_dim} features per frame, the store has {found_dim}: choose its store"
-        )
-    if trained.actions != found.actions:
-        differing = sorted(set(trained.actions) ^ set(found.actions))
-        problems.append(
-            f"the model's actions are not those of the store (only on one side: {', '.join(differing) or 'none'}; "
-            "their order counts too): choose the store that it was trained on"
-        )
+    problems: list[Problem] = []
+    if trained_dim != dim:
+        expected = f"{trained_dim} per frame, as the model"
+        problems.append(Problem(rule="mismatch", place="features", value=dim, expected=expected))
+    if trained.actions != vocabulary.actions:
+        differing = sorted(set(trained.actions) ^ set(vocabulary.actions))
+        difference = f"only in one of them: {', '.join(differing)}" if differing else "the order differs"
+        message = f"the actions of the data are not those of the model ({difference})"
+        problems.append(Problem(rule="mismatch", place="vocabulary", value=differing, message=message))
     if problems:
         raise InputError(problems)

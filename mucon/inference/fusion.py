@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from mucon.arrays import Ints
 from mucon.checkpoint import Checkpoint, TrainingFacts
 from mucon.decoding.alignment import best_lengths
 from mucon.decoding.class_means import class_mean_lengths
@@ -24,7 +25,7 @@ from mucon.decoding.transcripts import Candidate, best_joint, best_of_transcript
 from mucon.errors import InputError
 from mucon.masks import absolute_lengths
 from mucon.model import Decoded
-from mucon.segments import IntArray, Segmentation
+from mucon.segments import Segmentation
 
 LEAST_SHARE = 1e-6
 """An action's prior is at least so much: one that is never seen in training is not divided by zero."""
@@ -118,7 +119,7 @@ def _facts(checkpoint: Checkpoint) -> TrainingFacts:
 
 
 def align(
-    log_probs: NDArray[np.floating], transcript: IntArray, lengths: NDArray[np.float64], decoding: DecodingConfig
+    log_probs: NDArray[np.floating], transcript: Ints, lengths: NDArray[np.float64], decoding: DecodingConfig
 ) -> Segmentation:
     """The transcript with the lengths that agree best with the frames: `full`, whatever the transcript comes from.
 
@@ -143,7 +144,7 @@ def align(
 
 
 def length_prior(
-    transcript: IntArray, lengths: NDArray[np.float64], n_actions: int, decoding: DecodingConfig
+    transcript: Ints, lengths: NDArray[np.float64], n_actions: int, decoding: DecodingConfig
 ) -> LengthPrior:
     """The prior of a transcript's lengths around the predicted ones."""
     if decoding.length_prior == "none":
@@ -155,6 +156,6 @@ def length_prior(
     return SPREAD_PRIORS[decoding.length_prior](lengths, decoding.length_spread)
 
 
-def _class_means(transcript: IntArray, lengths: NDArray[np.float64], n_actions: int) -> NDArray[np.float64]:
+def _class_means(transcript: Ints, lengths: NDArray[np.float64], n_actions: int) -> NDArray[np.float64]:
     """`[N]`, the mean predicted length of each action in this recording, 1 for the absent ones."""
     return class_mean_lengths([(transcript, lengths)], n_actions, fallback=1.0)

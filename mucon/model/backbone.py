@@ -1,4 +1,4 @@
-"""The temporal backbone f_t: features of all frames to a shorter latent sequence (paper, section 4.1)."""
+"""The temporal backbone f_t: maps the features of all frames to a shorter latent sequence (paper, section 4.1)."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class BackboneConfig:
     """Size of the temporal backbone.
 
     Attributes:
-        kind: `dilated`: residual layers of one dilated convolution each (paper). `dual_dilated`: of two, whose
-            dilations rise and fall (first stage of MS-TCN++). `single`: nothing but the first convolution of width 1,
-            and the pooling.
+        kind: `dilated`: residual layers of one dilated convolution each (paper). `dual_dilated`: of two, with
+            increasing and decreasing dilations (first stage of MS-TCN++). `single`: only the first convolution of
+            width 1 and the pooling.
         channels: D', width of every layer and of the latent sequence.
-        n_layers: residual layers; `single` has none, but keeps their places for `pool_after`.
-        dilation: of layer i, from 0: `exponential` 2**i, `linear` i + 1, `fixed` 1.
-        pool_after: 0-based layers after which two frames become one.
+        n_layers: residual layers; `single` has identities instead, so that `pool_after` applies to it.
+        dilation: dilation of layer i, from 0: `exponential` 2**i, `linear` i + 1, `fixed` 1.
+        pool_after: 0-based layers after which neighbouring frames are pooled in pairs.
         dropout: probability in each residual layer and on the latent sequence.
-        n_groups: groups of the one group norm.
-        upsampling: which latent frame stands for frame t. `nearest`: floor(t T' / T), which spreads what is left of an
-            odd tail over the recording. `stride`: t // pooling, the last one for the tail; the borders then lie where
-            the pooling put them, which shows in short recordings.
+        n_groups: groups of the group norm.
+        upsampling: latent frame of frame t. `nearest`: floor(t T' / T), which distributes the frames of an odd tail
+            over the recording. `stride`: t // pooling, and the last one for the tail; the borders are then exactly
+            those of the pooling, which matters in short recordings.
 
     Raises:
         InputError: a value outside its range.
@@ -62,12 +62,12 @@ class BackboneConfig:
 
     @property
     def pooling(self) -> int:
-        """Frames for each latent frame, 2 ** number of poolings."""
+        """Frames per latent frame, 2 ** number of poolings."""
         return int(2 ** len(self.pool_after))
 
     @property
     def dilations(self) -> tuple[int, ...]:
-        """Of the layers, in order."""
+        """Dilation of each layer, in order."""
         if self.dilation == "fixed":
             return (1,) * self.n_layers
         return tuple(i + 1 if self.dilation == "linear" else int(2**i) for i in range(self.n_layers))
@@ -76,9 +76,9 @@ class BackboneConfig:
 class Backbone(nn.Module):
     """`[T, D]` -> `[T', D']`, T' = T halved after each pooling layer and at least 1.
 
-    Everything up to the group norm is computed in the precision of the features, the rest in float32 at least.
+    The layers before the group norm are computed in the precision of the features, the rest in float32 or wider.
 
-    Deviation: a recording shorter than the pooling keeps one latent frame (the published program stops with an error).
+    Deviation: a recording shorter than the pooling keeps one latent frame (the published program fails).
     """
 
     def __init__(self, dim: int, config: BackboneConfig) -> None:
@@ -91,7 +91,7 @@ class Backbone(nn.Module):
         self.norm = nn.GroupNorm(config.n_groups, config.channels)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Latent sequence `[T', D']` of `[T, D]` features."""
+        """Latent sequence `[T', D']` of features `[T, D]`."""
         x = functional.relu(linear(features, self.first))
         for i, layer in enumerate(self.layers):
             x = layer(x)
@@ -103,11 +103,11 @@ class Backbone(nn.Module):
 
 
 def _layers(config: BackboneConfig) -> Iterator[nn.Module]:
-    for dilation, falling in zip(config.dilations, reversed(config.dilations), strict=True):
+    for dilation, opposite in zip(config.dilations, reversed(config.dilations), strict=True):
         if config.kind == "dilated":
             yield ResidualLayer(config.channels, dilation, config.dropout)
         elif config.kind == "dual_dilated":
-            yield DualDilatedLayer(config.channels, (dilation, falling), config.dropout)
+            yield DualDilatedLayer(config.channels, (dilation, opposite), config.dropout)
         else:
             yield nn.Identity()
 
@@ -115,10 +115,10 @@ def _layers(config: BackboneConfig) -> Iterator[nn.Module]:
 def latent_index(
     n_frames: int, n_latent: int, *, stride: int | None = None, device: torch.device | None = None
 ) -> Tensor:
-    """For each of T frames the latent frame that stands for it, `[T]` int64.
+    """The latent frame of each frame: `[T]` int64.
 
-    Without a stride it is floor(t · T' / T): pooling drops an odd tail and this spreads the rest over all T frames, as
-    the paper's nearest interpolation does. With one it is t // stride, at most T' - 1.
+    Without a stride it is floor(t · T' / T), the paper's nearest interpolation: pooling drops an odd tail, and the
+    latent frames are distributed over all T frames. With a stride it is t // stride, at most T' - 1.
 
     Source: paper, section 4.2.
 

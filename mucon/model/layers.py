@@ -1,7 +1,7 @@
 """The layers of the backbone with hand-written gradients, and pooling, all on `[T, C]` tensors.
 
-Frames are rows: every convolution is a matrix product, nothing is transposed, and a dilated convolution of width 3 is
-three products of which two are of shifted rows.
+Frames are rows, so every convolution is a matrix product without transposition, and a dilated convolution of width 3
+is three products, two of them of shifted rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _dilated(x: Tensor, weight: Tensor, bias: Tensor, dilation: int) -> Tensor:
 def _dilated_gradients(
     x: Tensor, weight: Tensor, grad: Tensor, dilation: int, onto: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of `_dilated` in its input, added to `onto` where that is given, and in its weight."""
+    """Gradients of `_dilated` with respect to its input, added to `onto` if given, and to its weight."""
     grad_x = grad @ weight[1].t() if onto is None else torch.addmm(onto, grad, weight[1].t())
     grad_weight = torch.zeros_like(weight) if dilation >= len(x) else torch.empty_like(weight)
     torch.mm(x.t(), grad, out=grad_weight[1])
@@ -39,7 +39,7 @@ def _dilated_gradients(
 
 
 class _Residual(torch.autograd.Function):
-    """x + keep * (relu(dilated(x)) @ W2 + b2), one node of the graph instead of ten."""
+    """x + keep * (relu(dilated(x)) @ W2 + b2) as one node of the graph instead of ten."""
 
     apply: Callable[..., Tensor]
 
@@ -88,9 +88,9 @@ class _Convolution(torch.autograd.Function):
 class ResidualLayer(nn.Module):
     """`x + dropout(conv1x1(relu(dilated_conv3(x))))` on `[T, C]`, computed in the precision of x.
 
-    Weights are stored as `[tap, in, out]` and `[in, out]`; they start as torch's Conv1d does.
+    Weights are stored as `[tap, in, out]` and `[in, out]`; they are initialised like torch's Conv1d.
 
-    Source: paper, section 4.1, after MS-TCN.
+    Source: paper, section 4.1, from MS-TCN.
     """
 
     def __init__(self, channels: int, dilation: int, dropout: float) -> None:
@@ -101,8 +101,8 @@ class ResidualLayer(nn.Module):
         self.dilated_bias = nn.Parameter(torch.empty(channels))
         self.output_weight = nn.Parameter(torch.empty(channels, channels))
         self.output_bias = nn.Parameter(torch.empty(channels))
-        _start(self.dilated_weight, self.dilated_bias, fan_in=3 * channels)
-        _start(self.output_weight, self.output_bias, fan_in=channels)
+        _initialise(self.dilated_weight, self.dilated_bias, fan_in=3 * channels)
+        _initialise(self.output_weight, self.output_bias, fan_in=channels)
 
     def forward(self, x: Tensor) -> Tensor:
         """`[T, C]` -> `[T, C]`."""
@@ -115,9 +115,9 @@ class ResidualLayer(nn.Module):
 
 
 class DualDilatedLayer(nn.Module):
-    """`x + dropout(relu(conv1x1([dilated_conv3(x), dilated_conv3'(x)])))` on `[T, C]`, two dilations side by side.
+    """`x + dropout(relu(conv1x1([dilated_conv3(x), dilated_conv3'(x)])))` on `[T, C]`, with two dilations.
 
-    Weights are stored as `[tap, in, out]` and `[2 in, out]`; they start as torch's Conv1d does.
+    Weights are stored as `[tap, in, out]` and `[2 in, out]`; they are initialised like torch's Conv1d.
 
     Source: the layer of the first stage of MS-TCN++ (Li et al., IEEE TPAMI 2020).
     """
@@ -131,8 +131,8 @@ class DualDilatedLayer(nn.Module):
         self.fusion_weight = nn.Parameter(torch.empty(2 * channels, channels))
         self.fusion_bias = nn.Parameter(torch.empty(channels))
         for weight, bias in zip(self.dilated_weights, self.dilated_biases, strict=True):
-            _start(weight, bias, fan_in=3 * channels)
-        _start(self.fusion_weight, self.fusion_bias, fan_in=2 * channels)
+            _initialise(weight, bias, fan_in=3 * channels)
+        _initialise(self.fusion_weight, self.fusion_bias, fan_in=2 * channels)
 
     def forward(self, x: Tensor) -> Tensor:
         """`[T, C]` -> `[T, C]`."""
@@ -144,21 +144,21 @@ class DualDilatedLayer(nn.Module):
         return x + dropout(torch.relu(fused), self.dropout, self.training)
 
 
-def _start(weight: Tensor, bias: Tensor, fan_in: int) -> None:
+def _initialise(weight: Tensor, bias: Tensor, fan_in: int) -> None:
     for parameter in (weight, bias):
         nn.init.uniform_(parameter, -1 / math.sqrt(fan_in), 1 / math.sqrt(fan_in))
 
 
 def linear(x: Tensor, layer: nn.Linear) -> Tensor:
-    """The layer in the precision of x."""
+    """Applies the layer in the precision of x."""
     return nn.functional.linear(x, layer.weight.to(x.dtype), layer.bias.to(x.dtype))
 
 
 def dropout_mask(x: Tensor, p: float) -> Tensor:
     """Zeros with probability p, 1 / (1 - p) otherwise, in the shape of x.
 
-    Four draws of 16 bits come from one 64-bit draw, so p is a multiple of 1 / 65536 below 1 (0.25 exactly); on a
-    processor this takes a tenth of the time of `bernoulli_`.
+    Each 64-bit random number yields four of 16 bits, so p is rounded to a multiple of 1 / 65536 below 1 (0.25 is
+    exact). On a CPU this takes a tenth of the time of `bernoulli_`.
     """
     n = x.numel()
     bits = torch.empty(-(-n // 4), dtype=torch.int64, device=x.device).random_(-(2**63), None)
@@ -174,7 +174,7 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
 
 
 def pool_pairs(x: Tensor) -> Tensor:
-    """Maximum of neighbouring rows, `[T, C]` -> `[T // 2, C]`; an odd last row is dropped, a single row is kept.
+    """Maximum of pairs of rows, `[T, C]` -> `[T // 2, C]`; an odd last row is dropped, a single row is kept.
 
     >>> pool_pairs(torch.tensor([[1.0], [3.0], [2.0]])).tolist()
     [[3.0]]
@@ -186,8 +186,8 @@ def pool_pairs(x: Tensor) -> Tensor:
 
 
 def group_norm_rows(x: Tensor, norm: nn.GroupNorm) -> Tensor:
-    """Group norm of one video's `[T', C]`, statistics over a group's channels and all rows.
+    """Group norm of one video `[T', C]`, with statistics over a group's channels and all rows.
 
-    A group of a single value becomes the bias (`torch.nn.functional.group_norm` refuses it).
+    A group of a single value becomes the bias (`torch.nn.functional.group_norm` raises an error).
     """
     return torch.group_norm(x.t()[None], norm.num_groups, norm.weight, norm.bias, norm.eps)[0].t()

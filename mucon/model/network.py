@@ -1,4 +1,4 @@
-"""The whole network, and the one place where numbers meet classes."""
+"""The whole network, and its construction from a configuration."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mucon.model.segment_branch import Decoded, Encoded, SegmentBranch, SegmentB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSize:
-    """What the data decide about the network.
+    """Sizes of the network that depend on the data.
 
     Attributes:
-        dim: D, features of a frame.
+        dim: D, features per frame.
         n_actions: N.
-        max_segments: most segments that decoding names; 1.5 x the longest training transcript + 5.
+        max_segments: limit of decoded segments; 1.5 x the longest training transcript + 5.
     """
 
     dim: int
@@ -28,11 +28,11 @@ class NetworkSize:
 
 
 class TeacherForced(NamedTuple):
-    """Both branches' outputs on a video whose transcript is known.
+    """Outputs of both branches for a given transcript.
 
     Attributes:
-        latent_logits: `[T', N]`, of the frame branch before upsampling.
-        latent_of_frame: `[T]` int64, the latent frame of each frame.
+        latent_logits: `[T', N]`, output of the frame branch before upsampling.
+        latent_of_frame: `[T]` int64, latent frame of each frame.
         transcript_logits: `[M+1, N+1]`.
         log_lengths: `[M]`, relative.
     """
@@ -46,7 +46,8 @@ class TeacherForced(NamedTuple):
 class MuConNetwork(nn.Module):
     """Backbone f_t, frame branch f_c and segment branch f_s.
 
-    Classifying at the latent rate and then upsampling equals upsampling first, and costs a sixteenth.
+    Classifying at the latent rate and then upsampling gives the same logits as upsampling first, at a sixteenth of the
+    cost.
     """
 
     def __init__(self, size: NetworkSize, backbone: BackboneConfig, segment_branch: SegmentBranchConfig) -> None:
@@ -58,29 +59,29 @@ class MuConNetwork(nn.Module):
         self.segment_branch = SegmentBranch(backbone.channels, size.n_actions, segment_branch)
 
     def forward(self, features: Tensor, transcript: Tensor) -> TeacherForced:
-        """Both branches with teacher forcing.
+        """Runs both branches with teacher forcing.
 
         Args:
             features: `[T, D]`.
             transcript: `[M]` int64.
         """
         latent = self.backbone(features)
-        start = transcript.new_full((1,), self.size.n_actions + 1)
+        start = transcript.new_full((1,), self.segment_branch.start_symbol)
         logits, log_lengths = self.segment_branch.teacher_forced(latent, torch.cat((start, transcript)))
         return TeacherForced(self.frame_branch(latent), self._latent_of_frame(features, latent), logits, log_lengths)
 
     def free_running(self, features: Tensor, n_segments: int) -> tuple[TeacherForced, Tensor]:
-        """Both branches where the segment branch is given its own last action before each step, and those actions.
+        """Runs both branches with the segment branch's own last action as input of each step.
 
-        It decodes the true number of segments M. Deviation: its actions are the likeliest ones without the end symbol
-        (the published program makes that action 0).
+        It decodes the true number of segments M. Deviation: the end symbol is excluded from the choice of an action
+        (the published program replaces it by action 0).
 
         Args:
             features: `[T, D]`.
             n_segments: M, at least 1.
 
         Returns:
-            The outputs, and `[M]` int64.
+            The outputs, and the decoded actions `[M]` int64.
         """
         latent = self.backbone(features)
         logits, log_lengths, own = self.segment_branch.free_running(latent, n_segments)
@@ -92,34 +93,29 @@ class MuConNetwork(nn.Module):
 
     @torch.no_grad()
     def encode(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Latent sequence `[T', D']` and frame log-probabilities `[T, N]` of `[T, D]` features."""
+        """Latent sequence `[T', D']` and frame log probabilities `[T, N]` of features `[T, D]`."""
         latent = self.backbone(features)
         log_probs = torch.log_softmax(self.frame_branch(latent), dim=1)
         return latent, log_probs[self._latent_of_frame(features, latent)]
 
     @torch.no_grad()
     def name_segments(self, latent: Tensor) -> tuple[Decoded, Encoded]:
-        """The greedily decoded segments of a latent sequence `[T', D']`, and what the decoder was given of it."""
+        """Decodes the segments of a latent sequence `[T', D']` greedily; also returns the encoded sequence."""
         encoded = self.segment_branch.encode(latent)
         return self.segment_branch.greedy(encoded, self.size.max_segments), encoded
 
     def likeliest_segments(self, encoded: Encoded, width: int) -> tuple[Decoded, ...]:
-        """The transcripts of a beam of `width` over what `name_segments` encoded, the likeliest first."""
+        """Decodes an encoded sequence with a beam of `width`; the most likely transcript first."""
         return self.segment_branch.beam(encoded, self.size.max_segments, width)
-
-    def predict(self, features: Tensor) -> tuple[Tensor, Decoded]:
-        """Frame log-probabilities `[T, N]` and the greedily decoded segments of `[T, D]` features."""
-        latent, log_probs = self.encode(features)
-        return log_probs, self.name_segments(latent)[0]
 
 
 def build_model(
     size: NetworkSize, backbone: BackboneConfig, segment_branch: SegmentBranchConfig, *, seed: int
 ) -> MuConNetwork:
-    """A network with fresh weights that depend on the seed alone: made on the CPU in float32, whatever runs it.
+    """A network with initial weights that depend only on the seed; created on the CPU in float32 for every device.
 
-    Deviation: the paper says Gaussian weights; torch's default initialisation is used, as in the published program,
-    and Gaussian ones for the two attention tensors.
+    Deviation: the paper uses Gaussian weights; here torch's default initialisation, as in the published program, and
+    Gaussian weights for the two attention tensors.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -1,7 +1,7 @@
 """The decoder's recurrence over given symbols, with a hand-written gradient.
 
-Autograd would make about 25 nodes a step and add up every weight's gradient step by step. Here a step costs a dozen
-small operations, and the gradients of the weights are one product each after the loop.
+Autograd would create about 25 nodes per step and accumulate the gradient of every weight step by step. Here a step
+costs a dozen small operations, and the gradient of each weight is one product after the loop.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 class DecoderWeights(NamedTuple):
-    """Weights of attention and cell. `query`: `[H, H]`, `score`: `[H]`, `input`, `hidden`: `[4H, H]` (i, f, g, o)."""
+    """Weights of attention and cell; `query` `[H, H]`, `score` `[H]`, `input` and `hidden` `[4H, H]` (i, f, g, o)."""
 
     query: Tensor
     query_bias: Tensor
@@ -29,15 +29,15 @@ def decode_given(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Input vectors and hidden states `[K, H]` of K steps of attention and LSTM cell, and the last cell state `[H]`.
 
-    The cell state is for going on with the decoding; no gradient runs through it.
+    The cell state serves to continue the recurrence; it has no gradient.
 
     Args:
-        keys: `[T', H]`, attention's view of the encoded video.
+        keys: `[T', H]`, the encoded video mapped to attention keys.
         values: `[T', H]`, the encoded video mapped to the decoder's input.
         symbols: `[K, H]`, embedded symbols mapped to the decoder's input.
-        hidden: `[H]`, where the recurrence starts.
-        cell: `[H]`, where the recurrence starts.
-        weights: of attention and cell.
+        hidden: `[H]`, initial hidden state.
+        cell: `[H]`, initial cell state.
+        weights: weights of attention and cell.
 
     Source: paper, section 4.3: entry = relu(symbol + softmax(v . tanh(keys + W h)) values); (h, c) = LSTM(entry, h, c).
     """
@@ -99,13 +99,13 @@ class _Recurrence(torch.autograd.Function):
             ctx.saved_tensors
         )
         steps, width = entries.shape
-        # Derivatives that need no recursion are computed for all steps at once.
+        # Derivatives without recursion are computed for all steps at once.
         i, f, g, o = gates.chunk(4, dim=1)
         slope_o = tanh_cells * o * (1 - o)
         through_cell = o * (1 - tanh_cells.square())
         slopes = torch.cat((g * i * (1 - i), cells[:-1] * f * (1 - f), i * (1 - g.square())), dim=1)
         active = (entries > 0).to(entries.dtype)
-        # The energies become what a score's gradient is multiplied by: the score weights times tanh's slope.
+        # Factor of a score's gradient: the score weights times the slope of tanh.
         energy_slopes = (1 - energies.square()).mul_(score)
         grad_gates, grad_symbols = torch.empty_like(gates), torch.empty_like(entries)
         grad_scores = torch.empty_like(attention)

@@ -1,4 +1,4 @@
-"""The segment branch f_s: a sequence-to-sequence network with attention that names the segments and their lengths."""
+"""The segment branch f_s: a sequence-to-sequence network with attention that predicts segments and their lengths."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SegmentBranchConfig:
 
     Attributes:
         hidden: width of the encoder in each direction, of the decoder and of the symbols' embedding.
-        dropout: probability on the embedded symbol.
+        dropout: probability on the embedded symbols.
 
     Raises:
         InputError: a value outside its range.
@@ -41,12 +41,12 @@ class SegmentBranchConfig:
 
 
 class Encoded(NamedTuple):
-    """What the decoder needs of a latent sequence: computed once, read at each step.
+    """An encoded latent sequence, which every step of the decoder reads.
 
     Attributes:
-        keys: `[T', H]`, attention's view of the encoder's states.
-        values: `[T', H]`, the encoder's states already mapped by the decoder's input layer.
-        state: `[H]` and `[H]`, hidden and cell state from which decoding starts.
+        keys: `[T', H]`, the encoder's states mapped to attention keys.
+        values: `[T', H]`, the encoder's states mapped by the decoder's input layer.
+        state: `[H]` and `[H]`, initial hidden and cell state of the decoder.
     """
 
     keys: Tensor
@@ -55,13 +55,13 @@ class Encoded(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """A transcript that the branch has named.
+    """A decoded transcript.
 
     Attributes:
-        transcript: ids without the end symbol.
-        log_lengths: `[M]` relative log lengths.
-        cut: the end symbol never came within the step limit.
-        log_prob: of the transcript, and of its end where that came.
+        transcript: action ids without the end symbol.
+        log_lengths: `[M]`, relative.
+        cut: decoding reached the step limit before the end symbol.
+        log_prob: log probability of the transcript, including the end symbol unless `cut`.
     """
 
     transcript: tuple[int, ...]
@@ -73,16 +73,22 @@ class Decoded(NamedTuple):
 class SegmentBranch(nn.Module):
     """Bidirectional LSTM encoder, attention, LSTM decoder, transcript head and length head.
 
-    The length head reads the decoder's input vector and the raw transcript logits. Deviation: the paper says hidden
-    state and probabilities; the published program is as here.
+    The length head reads the decoder's input vector and the raw transcript logits. Deviation: the paper uses the hidden
+    state and probabilities; the published program is implemented as here.
 
     Source: paper, section 4.3.
+
+    Attributes:
+        end_symbol: id N, which ends a transcript.
+        start_symbol: id N + 1, the input of the first step.
     """
 
     def __init__(self, channels: int, n_actions: int, config: SegmentBranchConfig) -> None:
         super().__init__()
         hidden = config.hidden
         self.n_actions = n_actions
+        self.end_symbol = n_actions
+        self.start_symbol = n_actions + 1
         self.dropout = config.dropout
         self.encoder = nn.LSTM(channels, hidden, bidirectional=True)
         self.initial_hidden = nn.Linear(2 * hidden, hidden)
@@ -99,7 +105,7 @@ class SegmentBranch(nn.Module):
         )
 
     def encode(self, latent: Tensor) -> Encoded:
-        """Reads a latent sequence `[T', D']`."""
+        """Encodes a latent sequence `[T', D']`."""
         states, (last_hidden, last_cell) = self.encoder(latent)
         context_weight = self.combine.weight[:, self.decoder.hidden_size :]
         return Encoded(
@@ -109,19 +115,19 @@ class SegmentBranch(nn.Module):
         )
 
     def embed(self, symbols: Tensor, keep: Tensor | None = None) -> Tensor:
-        """The symbols' share of the decoder's input, `[K]` -> `[K, H]`, with new dropout or that of `keep` `[K, H]`."""
+        """Maps symbols `[K]` to the decoder's input `[K, H]`, with random dropout or the given mask `keep` `[K, H]`."""
         embedded = functional.relu(self.embedding(symbols))
         embedded = dropout(embedded, self.dropout, self.training) if keep is None else embedded * keep
         symbol_weight = self.combine.weight[:, : self.decoder.hidden_size]
         return functional.linear(embedded, symbol_weight, self.combine.bias)
 
     def heads(self, entries: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
-        """Transcript logits `[K, N+1]` and log lengths `[K]` of K steps' inputs and hidden states `[K, H]`."""
+        """Transcript logits `[K, N+1]` and log lengths `[K]` from inputs and hidden states `[K, H]`."""
         logits = self.transcript_head(states)
         return logits, self.length_head(torch.cat((entries, logits), dim=1)).squeeze(1)
 
     def recur(self, encoded: Encoded, symbols: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The recurrence over K embedded symbols: inputs and hidden states `[K, H]`, last cell state `[H]`."""
+        """Runs K embedded symbols `[K, H]`: returns inputs and hidden states `[K, H]` and the last cell state `[H]`."""
         query, cell = self.attention_query, self.decoder
         weights = DecoderWeights(
             query.weight, query.bias, self.attention_score, cell.weight_ih, cell.weight_hh, cell.bias_ih + cell.bias_hh
@@ -129,7 +135,7 @@ class SegmentBranch(nn.Module):
         return decode_given(encoded.keys, encoded.values, symbols, *encoded.state, weights)
 
     def teacher_forced(self, latent: Tensor, symbols: Tensor) -> tuple[Tensor, Tensor]:
-        """Transcript logits `[M+1, N+1]` and log lengths `[M]` where each step is given the true previous symbol.
+        """Transcript logits `[M+1, N+1]` and log lengths `[M]`, with the true previous symbol as input of each step.
 
         Args:
             latent: `[T', D']`.
@@ -139,24 +145,24 @@ class SegmentBranch(nn.Module):
         return logits, log_lengths[:-1]
 
     def free_running(self, latent: Tensor, n_segments: int) -> tuple[Tensor, Tensor, Tensor]:
-        """As `teacher_forced`, where each step is given the branch's own last action.
+        """Like `teacher_forced`, with the branch's own last action as input of each step.
 
-        The actions are found first, without a gradient, which a choice does not have anyway; one pass with them and
-        the same dropout then gives the outputs.
+        The actions are decoded first without a gradient, because the choice of an action has none; then one pass with
+        them and the same dropout computes the outputs.
 
         Args:
             latent: `[T', D']`.
             n_segments: M, at least 1.
 
         Returns:
-            Transcript logits `[M+1, N+1]`, log lengths `[M]`, and its actions `[M]` int64.
+            Transcript logits `[M+1, N+1]`, log lengths `[M]`, and the decoded actions `[M]` int64.
         """
         encoded = self.encode(latent)
         blank = latent.new_ones(n_segments + 1, self.decoder.hidden_size)
         keep = dropout_mask(blank, self.dropout) if self.training and self.dropout > 0 else blank
         with torch.no_grad():
             reached = encoded
-            symbols = [latent.new_full((1,), self.n_actions + 1, dtype=torch.long)]
+            symbols = [latent.new_full((1,), self.start_symbol, dtype=torch.long)]
             for step in range(n_segments):
                 _, hidden, cell = self.recur(reached, self.embed(symbols[-1], keep[step : step + 1]))
                 reached = reached._replace(state=(hidden[0], cell))
@@ -166,9 +172,9 @@ class SegmentBranch(nn.Module):
         return logits, log_lengths[:-1], given[1:]
 
     def greedy(self, encoded: Encoded, max_segments: int) -> Decoded:
-        """The likeliest symbol at each step until the end symbol, at most `max_segments` actions."""
+        """Decodes the most likely symbol at each step until the end symbol, at most `max_segments` actions."""
         latent = encoded.keys
-        symbol = self.n_actions + 1
+        symbol = self.start_symbol
         transcript: list[int] = []
         log_lengths: list[Tensor] = []
         taken: list[Tensor] = []
@@ -178,7 +184,7 @@ class SegmentBranch(nn.Module):
             encoded = encoded._replace(state=(hidden[0], cell))
             logits, log_length = self.heads(entry, hidden)
             symbol, likelihood = int(logits[0].argmax()), logits.max(dim=1).values - logits.logsumexp(dim=1)
-            if symbol == self.n_actions:
+            if symbol == self.end_symbol:
                 taken.append(likelihood)
                 cut = False
                 break
@@ -192,46 +198,47 @@ class SegmentBranch(nn.Module):
 
     @torch.no_grad()
     def beam(self, encoded: Encoded, max_segments: int, width: int) -> tuple[Decoded, ...]:
-        """The likeliest transcripts that a search finds which keeps `width` beginnings at each step.
+        """Beam search for the most likely transcripts.
 
-        Beginnings that take the end symbol are set aside, at the latest after `max_segments` actions. The search stops
-        when `width` of those are likelier than every beginning that is left.
+        At each step, `width` unfinished prefixes are kept. The end symbol finishes a prefix, at the latest after
+        `max_segments` actions. The search stops when `width` finished transcripts are more likely than every
+        unfinished prefix.
 
         Args:
-            encoded: of one recording.
-            max_segments: most actions.
-            width: at least 1. More cost more time and memory: `[width, T', H]`.
+            encoded: one recording.
+            max_segments: maximum number of actions.
+            width: at least 1; memory is `[width, T', H]`.
 
         Returns:
-            At most `width`, the likeliest first.
+            At most `width` transcripts, the most likely first.
         """
         device, n = encoded.keys.device, self.n_actions
         hidden, cell = (state[None] for state in encoded.state)
-        symbols = torch.full((1,), n + 1, device=device)
+        symbols = torch.full((1,), self.start_symbol, device=device)
         log_probs = torch.zeros(1, device=device, dtype=encoded.keys.dtype)
-        beginnings = torch.empty(1, 0, dtype=torch.long, device=device)
+        prefixes = torch.empty(1, 0, dtype=torch.long, device=device)
         log_lengths = torch.empty(1, 0, device=device, dtype=encoded.keys.dtype)
         done: list[Decoded] = []
         for step in range(max_segments + 1):
-            logits, length, hidden, cell = self._side_by_side(encoded, symbols, hidden, cell)
+            logits, length, hidden, cell = self._step(encoded, symbols, hidden, cell)
             reached = log_probs[:, None] + torch.log_softmax(logits, dim=1)
-            done += _ended(beginnings, log_lengths, reached[:, n])
-            done = sorted(done, key=lambda one: -one.log_prob)[:width]
+            done += _ended(prefixes, log_lengths, reached[:, self.end_symbol])
+            done = sorted(done, key=lambda decoded: -decoded.log_prob)[:width]
             if step == max_segments:
                 break
             log_probs, chosen = reached[:, :n].flatten().topk(min(width, reached[:, :n].numel()))
             if len(done) == width and done[-1].log_prob >= float(log_probs[0]):
                 break
             parents, symbols = chosen // n, chosen % n
-            beginnings = torch.cat((beginnings[parents], symbols[:, None]), dim=1)
+            prefixes = torch.cat((prefixes[parents], symbols[:, None]), dim=1)
             log_lengths = torch.cat((log_lengths[parents], length[parents, None]), dim=1)
             hidden, cell = hidden[parents], cell[parents]
         return tuple(done)
 
-    def _side_by_side(
+    def _step(
         self, encoded: Encoded, symbols: Tensor, hidden: Tensor, cell: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """One step of B beginnings: logits `[B, N+1]`, log lengths `[B]`, hidden and cell states `[B, H]`."""
+        """One step of B prefixes: logits `[B, N+1]`, log lengths `[B]`, hidden and cell states `[B, H]`."""
         energies = torch.tanh(encoded.keys + self.attention_query(hidden)[:, None])
         attention = torch.softmax(energies @ self.attention_score, dim=1)
         entries = functional.relu(self.embed(symbols) + attention @ encoded.values)
@@ -240,6 +247,6 @@ class SegmentBranch(nn.Module):
         return logits, log_lengths, hidden, cell
 
 
-def _ended(beginnings: Tensor, log_lengths: Tensor, log_probs: Tensor) -> list[Decoded]:
-    values = zip(beginnings.tolist(), log_lengths, log_probs.tolist(), strict=True)
+def _ended(prefixes: Tensor, log_lengths: Tensor, log_probs: Tensor) -> list[Decoded]:
+    values = zip(prefixes.tolist(), log_lengths, log_probs.tolist(), strict=True)
     return [Decoded(tuple(actions), lengths, cut=False, log_prob=log_prob) for actions, lengths, log_prob in values]

@@ -1,11 +1,12 @@
-"""`mucon store synthesize STORE --like SOURCE`: a store of simulated recordings, written one after the other."""
+"""Writes simulated recordings as a store, one at a time; `mucon store synthesize STORE --like SOURCE`."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
 
-from mucon.errors import InputError
+from mucon.checks import check_ranges
+from mucon.errors import InputError, Problem, nearest
 from mucon.stores.sources import Recording, Source
 from mucon.synthetic.feature_model import FeatureModel
 from mucon.synthetic.features import Simulator, drawn_first
@@ -17,12 +18,12 @@ from storage.writer import StoreWriter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which recordings of a source are made.
+    """The recordings of a source that are simulated.
 
     Attributes:
-        videos: so many training recordings of the split, and the same share of its other parts; None for all.
-        longest: only recordings of at most so many frames; None for all.
-        split: only recordings of that split; None for all, or the first split where `videos` asks for one.
+        videos: number of training recordings of the split; its other parts keep the same share. None for all.
+        longest: longest recording in frames; None for all.
+        split: only recordings of that split; None for all, or for the first split if `videos` is given.
 
     Raises:
         InputError: numbers below 1.
@@ -34,8 +35,7 @@ class Selection:
 
     def __post_init__(self) -> None:
         counts = (("--videos", self.videos), ("--longest", self.longest))
-        if problems := [f"{name} is at least 1, not {n}: give more" for name, n in counts if n is not None and n < 1]:
-            raise InputError(problems)
+        check_ranges("", [(name, n, "at least 1", n is None or n >= 1) for name, n in counts])
 
 
 def write_simulated(
@@ -47,19 +47,19 @@ def write_simulated(
     seed: int = 1,
     selection: Selection | None = None,
 ) -> int:
-    """Writes simulated recordings as a store, one at a time, and gives their number.
+    """Writes simulated recordings as a store and returns their number.
 
     Args:
-        path: where the store appears, whole or not at all.
-        source: of transcripts and lengths.
-        model: of the features.
-        preset: whose model it is, or from which it was changed; for the metadata.
-        seed: of features and selection.
-        selection: which recordings; all where None.
+        path: the store, which is written atomically.
+        source: transcripts and lengths.
+        model: model of the features.
+        preset: the preset that the model is or was derived from, for the metadata.
+        seed: seed of features and selection.
+        selection: selected recordings; None for all.
 
     Raises:
-        InputError: a negative seed, or a selection that the source cannot fill.
-        StoreError: something stands at `path`, or it cannot be written.
+        InputError: a negative seed, or a selection that the source cannot satisfy.
+        StoreError: `path` exists, or it cannot be written.
     """
     selection = selection or Selection()
     simulator = Simulator(model, source.vocabulary.actions, seed)
@@ -100,28 +100,27 @@ def write_simulated(
 
 
 def selected(source: Source, selection: Selection, seed: int) -> list[Recording]:
-    """The recordings of a selection, in the order of their ids; with a split, they stand in no other.
+    """The selected recordings in the order of their ids; those of a selected split belong to no other.
 
     Raises:
-        InputError: nothing is as short as that, no such split, or fewer training recordings than asked for.
+        InputError: no recording is short enough, no such split, or fewer training recordings than requested.
     """
     kept = list(source.recordings)
     if selection.longest is not None:
         kept = [recording for recording in kept if sum(recording.lengths) <= selection.longest]
         if not kept:
             shortest = min(sum(recording.lengths) for recording in source.recordings)
-            raise InputError(
-                f"--longest leaves at least one video, the shortest of {source.name} has {shortest} frames and "
-                f"{selection.longest} was given: give more"
-            )
+            expected = f"at least {shortest} frames, the shortest recording of {source.name}"
+            raise InputError(Problem(rule="range", place="--longest", value=selection.longest, expected=expected))
     if selection.split is None and selection.videos is None:
         return kept
-    known = sorted({part.split(":")[0] for recording in source.recordings for part in recording.splits}, key=natural)
-    split = selection.split if selection.split is not None else next(iter(known), "1")
-    if split not in known:
-        raise InputError(
-            f"the splits of {source.name} are {some(known, 20) or 'none'}, not {split!r}: name one of them"
+    splits = sorted({part.split(":")[0] for recording in source.recordings for part in recording.splits}, key=natural)
+    split = selection.split if selection.split is not None else next(iter(splits), "1")
+    if split not in splits:
+        message = (
+            f"{source.name} has no split {split!r}{nearest(split, splits)}; its splits: {some(splits, 20) or 'none'}"
         )
+        raise InputError(Problem(rule="unknown", place="--split", value=split, message=message))
     parts: dict[str, list[Recording]] = {}
     for recording in kept:
         for part in recording.splits:
@@ -131,17 +130,17 @@ def selected(source: Source, selection: Selection, seed: int) -> list[Recording]
         _shrink(parts, f"{split}:train", selection.videos, seed)
     chosen = [recording for recordings in parts.values() for recording in recordings]
     if not chosen:
-        raise InputError(
-            f"a split has videos, {split} of {source.name} has none of at most {selection.longest} frames: give more"
-        )
+        message = f"split {split} of {source.name} has no recording of at most {selection.longest} frames"
+        raise InputError(Problem(rule="range", place="--longest", value=selection.longest, message=message))
     return sorted(chosen, key=lambda recording: recording.id)
 
 
 def _shrink(parts: dict[str, list[Recording]], training: str, n: int, seed: int) -> None:
-    """Leaves n recordings of the training part, and the same share of the others, at least one."""
+    """Keeps n recordings of the training part, and the same share of the other parts, at least one."""
     available = len(parts.get(training, ()))
     if n > available:
-        raise InputError(f"--videos is at most what {training} has, {available}, not {n}: give fewer")
+        expected = f"at most {available}, the recordings of {training}"
+        raise InputError(Problem(rule="range", place="--videos", value=n, expected=expected))
     for part, recordings in parts.items():
         size = n if part == training else max(1, (2 * n * len(recordings) + available) // (2 * available))
         chosen = set(drawn_first([recording.id for recording in recordings], size, seed))

@@ -1,4 +1,4 @@
-"""Where `mucon store synthesize --like` finds transcripts and lengths: a folder of annotations, or a store."""
+"""Reads transcripts and lengths for `mucon store synthesize --like` from a folder of annotations or a store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mucon.errors import InputError, nearest
+from mucon.errors import InputError, Problem, nearest
 from mucon.synthetic.annotations import read_annotations
 from mucon.synthetic.lengths import STATISTICS, completed, read_statistics
 from mucon.vocabulary import Vocabulary
@@ -23,7 +23,7 @@ _BACKGROUND = ("sil", "silence", "background", "bg")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """What is real of a simulated recording; the fields are those of `StoreWriter.add`."""
+    """The real part of a simulated recording; the fields are those of `StoreWriter.add`."""
 
     id: str
     transcript: tuple[int, ...]
@@ -38,12 +38,12 @@ class Source:
     """Recordings without features.
 
     Attributes:
-        name: of the folder, for the metadata.
+        name: name of the folder, for the metadata.
         kind: `annotations` or `store`.
-        vocabulary: of the transcripts.
-        times: `fps`, `window`, `stride` and `offset`, where known.
-        recordings: in the order of their ids.
-        notes: lines that the user should see.
+        vocabulary: actions of the transcripts.
+        times: `fps`, `window`, `stride` and `offset`, as far as known.
+        recordings: recordings in the order of their ids.
+        notes: lines to print.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Source:
 
     @property
     def sha256(self) -> str:
-        """Of the actions and of all recordings' annotations, hexadecimal."""
+        """Hexadecimal digest of the actions and of all annotations."""
         content = [
             self.vocabulary.to_dict(),
             [[r.id, r.transcript, r.lengths, r.splits, r.group, r.activity] for r in self.recordings],
@@ -64,32 +64,32 @@ class Source:
 
 
 def read_source(path: Path, background: Sequence[str] = (), seed: int = 1) -> Source:
-    """A folder of annotations or a store.
+    """Reads a folder of annotations or a store.
 
     Args:
-        path: of either.
-        background: names of the actions that are background, for a folder; where none is given those that are called
-            SIL, silence, background or bg.
-        seed: of lengths that are drawn.
+        path: folder or store.
+        background: names of the background actions of a folder; by default those called SIL, silence, background or
+            bg.
+        seed: seed of random lengths.
 
     Raises:
-        InputError: neither, or a folder that does not fit; all problems told at once.
-        StoreError: a damaged store, or wrong split files.
+        InputError: neither a folder of annotations nor a store, or an invalid folder, with one problem per mistake.
+        StoreError: a damaged store, or invalid split files.
     """
     if not (path / MANIFEST).is_file():
         return _folder_source(path, background, seed)
     if background:
-        raise InputError(f"a store says what its background is, {path} is a store: leave out --background")
+        message = f"{path} is a store, which defines its background"
+        problem = Problem(rule="conflict", place="--background", value=list(background), message=message)
+        raise InputError(problem)
     store = open_store(path)
-    problems = []
-    recordings = []
+    problems: list[Problem] = []
+    recordings: list[Recording] = []
     for record in store.catalogue.records():
         if record.transcript is None or record.lengths is None:
-            what = "transcript" if record.transcript is None else "lengths"
-            problems.append(
-                f"simulated recordings need transcript and lengths, {record.id!r} of {path} has no {what}: "
-                "annotate it, or take a store without it"
-            )
+            missing = "transcript" if record.transcript is None else "lengths"
+            message = f"no {missing}; a simulated recording needs both transcript and lengths"
+            problems.append(Problem(rule="missing", place=f"{path}: {record.id}", message=message))
             continue
         recordings.append(
             Recording(
@@ -120,17 +120,20 @@ def _folder_source(folder: Path, background: Sequence[str], seed: int) -> Source
     mapping = folder / "mapping.txt"
     actions = tuple(read_mapping(mapping).values()) if mapping.exists() else tuple(sorted(used))
     problems = [
-        f"the actions of a transcript stand in {mapping}, {action!r} ({used[action]}) does not"
-        f"{nearest(action, actions)}: add it or correct it"
+        Problem(
+            rule="unknown",
+            place=used[action],
+            value=action,
+            message=f"action {action!r} is not in {mapping}{nearest(action, actions)}",
+        )
         for action in sorted(set(used) - set(actions))
     ]
     splits = read_splits(folder / "splits", Names(annotation.id for annotation in annotations))
-    problems += splits.problems
-    if problems:
-        raise InputError(problems)
+    if problems or splits.problems:
+        raise InputError([*problems, *splits.problems])
     if not background:
         background = [action for action in actions if action.lower() in _BACKGROUND]
-        notes += [f"{action!r} is taken as background" for action in background]
+        notes += [f"{action!r} is used as background" for action in background]
     vocabulary = Vocabulary(actions, tuple(background))
     recordings = tuple(
         Recording(

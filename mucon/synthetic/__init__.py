@@ -1,1 +1,1 @@
-"""Makes recordings from numbers; knows no store."""
+"""Generates recordings from random numbers; does not import stores."""

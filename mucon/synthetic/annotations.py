@@ -1,20 +1,20 @@
-"""Annotations without features: a folder with `transcripts.csv`.
+"""Reads annotations without features from a folder with `transcripts.csv`.
 
-    transcripts*.csv    a recording a row: video, transcript; lengths, frames, subject, activity if known
-    segments*.csv       a segment a row: video, label, length
+    transcripts*.csv    one recording per row: video, transcript; optionally lengths, frames, subject, activity
+    segments*.csv       one segment per row: video, label, length
 
-A column `frames_without_last_X` instead of `frames` says that a last segment X may be missing.
+A column `frames_without_last_X` instead of `frames` means that a last segment X may be missing.
 """
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mucon.errors import InputError, nearest
+from mucon.errors import InputError, Problem, nearest
 
 TRANSCRIPTS = "transcripts.csv"
 _CUT = re.compile(r"frames_without_last_(\S+)")
@@ -22,16 +22,15 @@ _CUT = re.compile(r"frames_without_last_(\S+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotation:
-    """What is known of a recording.
+    """Annotation of a recording.
 
     Attributes:
-        id: its name.
-        transcript: names of its actions.
-        lengths: frames of its segments, None where they are not known.
-        frames: their sum, None where it is not known.
-        group: who or what it shares with others (the subject).
-        activity: what the recording as a whole shows.
-        cut: the action with which it may go on, though that is not annotated.
+        transcript: names of the actions.
+        lengths: frames of the segments; None if unknown.
+        frames: sum of the lengths; None if unknown.
+        group: what it shares with other recordings (the subject).
+        activity: what the whole recording shows.
+        cut: action of a last segment that may be missing.
         place: file and line.
     """
 
@@ -46,69 +45,63 @@ class Annotation:
 
 
 def read_annotations(folder: Path) -> list[Annotation]:
-    """The recordings of a folder, in the order of their names.
+    """Reads the recordings of a folder, in the order of their names.
 
     Raises:
-        InputError: files or columns that are missing, and rows that contradict themselves or each other; all told at
-            once.
+        InputError: one problem per missing file or column and per row that contradicts itself or other rows.
     """
     if not (folder / TRANSCRIPTS).is_file():
-        raise InputError(
-            f"recordings to simulate stand in {TRANSCRIPTS}, {folder} has no such file: name a folder that has one, "
-            "or a store"
-        )
-    problems: list[str] = []
-    found: dict[str, Annotation] = {}
+        hint = f"expected a folder with {TRANSCRIPTS}, or a store"
+        raise InputError(Problem(rule="missing", place=str(folder / TRANSCRIPTS), message="no such file", hint=hint))
+    problems: list[Problem] = []
+    by_id: dict[str, Annotation] = {}
     for path in sorted(folder.glob("transcripts*.csv")):
         for place, row in rows_of(path, ("video", "transcript"), problems):
             annotation = _annotation(row, place, problems)
-            if annotation.id in found:
-                first = found[annotation.id].place
-                problems.append(f"a video has one row, {annotation.id!r} has {first} and {place}: remove one")
-            found[annotation.id] = annotation
+            if annotation.id in by_id:
+                message = f"duplicate video {annotation.id!r}, first in {by_id[annotation.id].place}"
+                problems.append(Problem(rule="duplicate", place=place, value=annotation.id, message=message))
+            by_id[annotation.id] = annotation
     segments: dict[str, list[tuple[str, int]]] = {}
     for path in sorted(folder.glob("segments*.csv")):
         for place, row in rows_of(path, ("video", "label", "length"), problems):
             length = _whole(row["length"], "length", place, problems)
             segments.setdefault(row["video"], []).append((row["label"], length or 0))
-            if row["video"] not in found:
-                problems.append(
-                    f"a segment belongs to a row of {TRANSCRIPTS}, {place} has video {row['video']!r}"
-                    f"{nearest(row['video'], list(found))}: add that video or correct its name"
-                )
-    annotations = [_with_segments(found[id], segments.get(id), problems) for id in sorted(found)]
-    if not found and not problems:
-        problems.append(f"{TRANSCRIPTS} has at least one video, {folder / TRANSCRIPTS} has none: add rows")
+            if (video := row["video"]) not in by_id:
+                message = f"{TRANSCRIPTS} has no video {video!r}{nearest(video, list(by_id))}"
+                problems.append(Problem(rule="unknown", place=place, value=video, message=message))
+    annotations = [_with_segments(by_id[id], segments.get(id), problems) for id in sorted(by_id)]
+    if not by_id and not problems:
+        problems.append(Problem(rule="missing", place=str(folder / TRANSCRIPTS), expected="at least one video"))
     if problems:
         raise InputError(problems)
     return annotations
 
 
-def _annotation(row: Mapping[str, str], place: str, problems: list[str]) -> Annotation:
-    """A row of `transcripts*.csv`, and a line for each of its contradictions."""
+def _annotation(row: Mapping[str, str], place: str, problems: list[Problem]) -> Annotation:
+    """The annotation of a row of `transcripts*.csv`; appends one problem per contradiction."""
     id, transcript = row["video"], tuple(row["transcript"].split())
-    say: Callable[[str], None] = problems.append
     if not id:
-        say(f"a row names its video, {place} does not: name it or remove the row")
+        problems.append(Problem(rule="missing", place=f"{place}, video", expected="a name"))
     if not transcript:
-        say(f"a transcript has at least one action, {place} ({id!r}) has none: annotate it or remove the row")
+        problems.append(Problem(rule="missing", place=f"{place}, transcript", expected="at least one action"))
     before = len(problems)
     lengths = None
     if cells := row.get("lengths", "").split():
         lengths = tuple(_whole(cell, "length", place, problems) or 0 for cell in cells)
         if len(lengths) != len(transcript):
-            say(
-                f"an action has one length, {place} ({id!r}) has {len(transcript)} actions and {len(lengths)} lengths: "
-                "correct one of them"
-            )
+            expected = f"{len(transcript)} lengths (one per action)"
+            problems.append(Problem(rule="mismatch", place=f"{place}, lengths", value=len(lengths), expected=expected))
     cut = next((matched[1] for name in row if (matched := _CUT.fullmatch(name))), None)
     text = row.get("frames") or row.get(f"frames_without_last_{cut}") or ""
     frames = _whole(text, "frames", place, problems) if text else None
     if len(problems) == before:
         if lengths is not None and frames is not None and sum(lengths) != frames:
-            say(f"lengths add up to frames, those of {place} ({id!r}) to {sum(lengths)}, not {frames}: correct one")
+            expected = f"{sum(lengths)}, the sum of the lengths"
+            problems.append(Problem(rule="mismatch", place=f"{place}, frames", value=frames, expected=expected))
         if frames is not None and len(transcript) > frames:
-            say(f"an action lasts a frame, {place} ({id!r}) has {len(transcript)} in {frames} frames: correct one")
+            expected = f"at least {len(transcript)} (one frame per action)"
+            problems.append(Problem(rule="mismatch", place=f"{place}, frames", value=frames, expected=expected))
     if frames is None and lengths is not None:
         frames = sum(lengths)
     return Annotation(
@@ -124,28 +117,30 @@ def _annotation(row: Mapping[str, str], place: str, problems: list[str]) -> Anno
 
 
 def _with_segments(
-    annotation: Annotation, segments: Sequence[tuple[str, int]] | None, problems: list[str]
+    annotation: Annotation, segments: Sequence[tuple[str, int]] | None, problems: list[Problem]
 ) -> Annotation:
-    """The annotation with the lengths of its segments, which must not contradict it."""
+    """The annotation with the lengths of its segments; appends a problem if they contradict it."""
     if segments is None:
         return annotation
     labels, lengths = tuple(label for label, _ in segments), tuple(length for _, length in segments)
-    place = f"{annotation.place} ({annotation.id!r})"
+    place = f"{annotation.place}, segments of {annotation.id}"
     if labels != annotation.transcript:
-        problems.append(
-            f"a video's segments are its transcript, those of {place} are {' '.join(labels)}, the transcript is "
-            f"{' '.join(annotation.transcript)}: correct one of them"
-        )
+        expected = f"the transcript {' '.join(annotation.transcript)!r}"
+        problems.append(Problem(rule="mismatch", place=place, value=" ".join(labels), expected=expected))
     elif annotation.lengths not in (None, lengths) or annotation.frames not in (None, sum(lengths)):
-        problems.append(
-            f"a video's segments have its lengths, those of {place} have {lengths} with the sum {sum(lengths)}, its "
-            f"row says {annotation.lengths or 'no lengths'} and {annotation.frames} frames: correct one of them"
-        )
+        expected = f"lengths {annotation.lengths or ''} with the sum {annotation.frames}"
+        problems.append(Problem(rule="mismatch", place=place, value=lengths, expected=expected))
     return replace(annotation, lengths=lengths, frames=sum(lengths))
 
 
-def rows_of(path: Path, columns: Sequence[str], problems: list[str]) -> list[tuple[str, dict[str, str]]]:
-    """Place and cells, without blanks at their ends, of each row that has all its cells."""
+def rows_of(path: Path, columns: Sequence[str], problems: list[Problem]) -> list[tuple[str, dict[str, str]]]:
+    """Reads a CSV file: place and stripped cells of each complete row.
+
+    Args:
+        path: the file, in UTF-8.
+        columns: required columns.
+        problems: receives the problems of the file.
+    """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, strict=True)
@@ -153,27 +148,30 @@ def rows_of(path: Path, columns: Sequence[str], problems: list[str]) -> list[tup
             reader.fieldnames = names
             rows = [(reader.line_num, row) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        problems.append(f"a table is a CSV file in UTF-8, {path} cannot be read as one ({error}): correct it")
+        message = f"cannot read a CSV file in UTF-8: {error}"
+        problems.append(Problem(rule="unreadable", place=str(path), message=message))
         return []
     missing = [name for name in columns if name not in names]
     if missing:
-        problems.append(
-            f"{path.name} has the columns {', '.join(columns)}, {path} lacks {', '.join(missing)}: add them to its "
-            "first line"
-        )
+        message = f"missing columns: {', '.join(missing)}"
+        problems.append(Problem(rule="missing", place=f"{path}:1", value=missing, message=message))
         return []
-    whole = []
+    complete = []
     for line, row in rows:
+        place = f"{path}:{line}"
         if None in row or None in row.values():
-            problems.append(f"a row has {len(names)} cells, line {line} of {path} has more or fewer: correct it")
+            n_cells = len(names) + len(row.get(None) or ()) - sum(cell is None for cell in row.values())
+            expected = f"{len(names)} cells (one per column)"
+            problems.append(Problem(rule="shape", place=place, value=n_cells, expected=expected))
         else:
-            whole.append((f"line {line} of {path}", {name: cell.strip() for name, cell in row.items()}))
-    return whole
+            complete.append((place, {name: cell.strip() for name, cell in row.items()}))
+    return complete
 
 
-def _whole(text: str, name: str, place: str, problems: list[str]) -> int | None:
-    """A whole number from 1, or a line about it."""
+def _whole(text: str, name: str, place: str, problems: list[Problem]) -> int | None:
+    """A whole number of at least 1; otherwise appends a problem."""
     if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
-        problems.append(f"{name} is a whole number from 1, {place} has {text!r}: correct it")
+        expected = "a whole number of at least 1"
+        problems.append(Problem(rule="type", place=f"{place}, {name}", value=text, expected=expected))
         return None
     return int(text)

@@ -1,10 +1,9 @@
-"""Made-up recordings with known answers: a grammar says what happens, statistics say how long, noise hides it.
+"""Made-up recordings with known segmentations: transcripts from a grammar, random lengths, features with noise.
 
-A recipe is an order of steps. A recording follows one of them with steps left out, exchanged or done again, begins
-and ends with background, and has its own pace. Its features are the mean of the action of each frame, blurred where
-actions meet, plus an offset of the recording and noise that changes slowly. Every recording depends on the seed and
-its own number alone: a longer set begins with the recordings of a shorter one, and features are made when they are
-read.
+A recipe is an order of steps. A recording follows a recipe with omitted, exchanged or repeated steps, begins and ends
+with background, and has its own pace. Its features are the mean of each frame's action, blurred at borders, plus an
+offset of the recording and slowly changing noise. A recording depends only on the seed and its own number: a larger set
+begins with the recordings of a smaller one, and features are generated when they are read.
 """
 
 from __future__ import annotations
@@ -16,27 +15,28 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mucon.arrays import Floats
 from mucon.synthetic.grammar_config import SyntheticConfig
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
 
 BACKGROUND = "background"
 NAMES = ("take", "open", "pour", "cut", "stir", "fry", "serve", "wash", "peel", "fold", "weigh", "store")
-"""Actions of small sets; further ones are numbered."""
+"""Action names; further actions are numbered."""
 SPLIT = "1"
 _GRAMMAR, _LENGTHS, _MEANS, _ANNOTATION, _FEATURES = range(5)
 
 
 @dataclass(frozen=True, slots=True)
 class SyntheticData:
-    """Made-up recordings, all with lengths.
+    """Made-up recordings with lengths.
 
     Attributes:
-        videos: in the order of their ids.
-        vocabulary: the background has id 0.
+        videos: recordings in the order of their ids.
+        vocabulary: actions; the background has id 0.
         splits: split -> part -> ids; one split with the parts `train` and `test`.
-        activities: id -> the recipe that the recording follows.
-        recipes: recipe -> its steps, without the background.
+        activities: id -> recipe of the recording.
+        recipes: recipe -> steps, without background.
     """
 
     videos: tuple[Video, ...]
@@ -46,13 +46,13 @@ class SyntheticData:
     recipes: Mapping[str, tuple[int, ...]]
 
     def part(self, part: str, split: str = SPLIT) -> list[Video]:
-        """The recordings of a split's part."""
+        """The recordings of one part of a split."""
         chosen = set(self.splits[split][part])
         return [video for video in self.videos if video.id in chosen]
 
 
 def synthesize(config: SyntheticConfig) -> SyntheticData:
-    """Made-up recordings; equal configurations give equal ones.
+    """Generates recordings; deterministic for each configuration.
 
     >>> data = synthesize(SyntheticConfig(n_videos=3))
     >>> [video.id for video in data.part("test")]
@@ -99,35 +99,33 @@ def action_names(n_actions: int) -> tuple[str, ...]:
     return (BACKGROUND, *NAMES[: n_actions - 1], *numbered)
 
 
-def mean_lengths(config: SyntheticConfig) -> NDArray[np.float64]:
-    """Frames of each action on average, `[N]`; those of the steps are dealt to the actions by the seed."""
+def mean_lengths(config: SyntheticConfig) -> Floats:
+    """Mean frames of each action `[N]`; the means of the steps are assigned to the actions at random."""
     n = config.lengths
     steps = np.geomspace(n.shortest_mean, n.longest_mean, config.grammar.n_actions - 1)
     return np.concatenate(([n.background_mean], _generator(config, _LENGTHS).permutation(steps)))
 
 
-def action_means(config: SyntheticConfig) -> NDArray[np.float64]:
-    """Mean frame of each action, `[N D]`, of length `separation` in directions drawn from the seed."""
+def action_means(config: SyntheticConfig) -> Floats:
+    """Mean feature vector of each action `[N, D]`, of length `separation` and random direction."""
     shape = (config.grammar.n_actions, config.features.dim)
     directions = _generator(config, _MEANS).standard_normal(shape)
-    means: NDArray[np.float64] = (
-        config.features.separation * directions / np.linalg.norm(directions, axis=1, keepdims=True)
-    )
+    means: Floats = config.features.separation * directions / np.linalg.norm(directions, axis=1, keepdims=True)
     return means
 
 
-def slow_noise(generator: np.random.Generator, n_frames: int, dim: int, memory: float) -> NDArray[np.float64]:
-    """Noise `[T D]` of variance 1 from the first frame on, whose correlation over k frames is memory**k."""
+def slow_noise(generator: np.random.Generator, n_frames: int, dim: int, memory: float) -> Floats:
+    """Stationary noise `[T, D]` of variance 1 with correlation memory**k over k frames."""
     from scipy.signal import lfilter
 
     fresh = generator.standard_normal((n_frames, dim))
     fresh[1:] *= np.sqrt(1 - memory**2)
-    noise: NDArray[np.float64] = lfilter([1.0], [1.0, -memory], fresh, axis=0)
+    noise: Floats = lfilter([1.0], [1.0, -memory], fresh, axis=0)
     return noise
 
 
-def blurred(values: NDArray[np.float64], width: int) -> NDArray[np.float64]:
-    """Moving average `[T D]` over `width` frames about each, fewer at the ends.
+def blurred(values: Floats, width: int) -> Floats:
+    """Moving average `[T, D]` over `width` frames, fewer at the ends.
 
     >>> blurred(np.array([[0.0], [0.0], [3.0], [3.0]]), 3).ravel().tolist()
     [0.0, 1.0, 2.0, 3.0]
@@ -136,7 +134,7 @@ def blurred(values: NDArray[np.float64], width: int) -> NDArray[np.float64]:
     frames = np.arange(len(values))
     first = np.maximum(frames - (width - 1) // 2, 0)
     stop = np.minimum(frames + width // 2 + 1, len(values))
-    averages: NDArray[np.float64] = (sums[stop] - sums[first]) / (stop - first)[:, None]
+    averages: Floats = (sums[stop] - sums[first]) / (stop - first)[:, None]
     return averages
 
 
@@ -145,7 +143,7 @@ def _generator(config: SyntheticConfig, purpose: int, index: int = 0) -> np.rand
 
 
 def _recipes(config: SyntheticConfig) -> list[tuple[int, ...]]:
-    """Steps of each recipe, dealt from shuffled decks of all actions so that each is used about equally often."""
+    """Steps of each recipe, drawn from shuffled decks of all actions so that all are used about equally often."""
     grammar = config.grammar
     generator = _generator(config, _GRAMMAR)
     deck: list[int] = []
@@ -165,7 +163,7 @@ def _recipes(config: SyntheticConfig) -> list[tuple[int, ...]]:
 
 
 def _annotation(
-    config: SyntheticConfig, recipes: list[tuple[int, ...]], means: NDArray[np.float64], index: int
+    config: SyntheticConfig, recipes: list[tuple[int, ...]], means: Floats, index: int
 ) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     """Recipe, transcript and lengths of one recording."""
     grammar, lengths = config.grammar, config.lengths
@@ -190,7 +188,7 @@ def _annotation(
 
 def _features(
     config: SyntheticConfig,
-    means: NDArray[np.float64],
+    means: Floats,
     index: int,
     transcript: tuple[int, ...],
     lengths: tuple[int, ...],

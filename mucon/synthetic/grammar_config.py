@@ -1,29 +1,27 @@
-"""What a set of made-up recordings is like: grammar, lengths, features, size."""
+"""Configuration of made-up recordings: grammar, lengths, features, size."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from mucon.errors import InputError
+from mucon.checks import check_ranges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrammarConfig:
-    """What happens in a recording.
+    """Actions and their order.
 
     Attributes:
-        n_actions: N, the background (id 0) among them.
-        n_recipes: orders of steps, equally common.
-        fewest_steps: of a recipe, all distinct, without the background.
-        most_steps: of a recipe.
-        drop: probability with which each step is left out; two always stay.
-        swap: probability with which two neighbouring steps change places, once a recording.
-        repeat: probability with which a step is done again after the one that follows it, once a recording and only
-            where nothing changed places.
+        n_actions: N, including the background (id 0).
+        n_recipes: number of orders of steps, which are equally frequent.
+        fewest_steps: minimum number of steps of a recipe; steps are distinct, without background.
+        most_steps: maximum number of steps of a recipe.
+        drop: probability that a step is omitted; two steps always remain.
+        swap: probability that two neighbouring steps of a recording are exchanged.
+        repeat: probability that a step of a recording is repeated after the following one; only without an exchange.
 
     Raises:
-        InputError: values outside their range, all told at once.
+        InputError: one problem per value outside its range.
     """
 
     n_actions: int = 8
@@ -36,8 +34,8 @@ class GrammarConfig:
 
     def __post_init__(self) -> None:
         most = self.n_actions - 1
-        _check(
-            "grammar",
+        check_ranges(
+            "synthetic.grammar.",
             [
                 ("n_actions", self.n_actions, "at least 3 (background and two steps)", self.n_actions >= 3),
                 ("n_recipes", self.n_recipes, "at least 1", self.n_recipes >= 1),
@@ -49,7 +47,7 @@ class GrammarConfig:
                     self.fewest_steps <= self.most_steps <= most,
                 ),
                 *(
-                    (name, value, "a probability from 0 to 1", 0 <= value <= 1)
+                    (name, value, "from 0 to 1", 0 <= value <= 1)
                     for name, value in (("drop", self.drop), ("swap", self.swap), ("repeat", self.repeat))
                 ),
             ],
@@ -58,18 +56,18 @@ class GrammarConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthConfig:
-    """How long things take.
+    """Lengths of the segments.
 
     Attributes:
-        background_mean: frames of a segment of background on average.
-        shortest_mean: frames of the shortest action on average; the actions' means are spaced evenly in the logarithm.
-        longest_mean: frames of the longest action on average.
-        spread: standard deviation of a segment's log length about its action's.
+        background_mean: mean frames of a background segment.
+        shortest_mean: mean frames of the shortest action; the means of the actions are evenly spaced in the logarithm.
+        longest_mean: mean frames of the longest action.
+        spread: standard deviation of a segment's log length around that of its action.
         pace_spread: standard deviation of a recording's log pace.
-        shortest: frames that every segment has.
+        shortest: minimum frames of a segment.
 
     Raises:
-        InputError: values outside their range, all told at once.
+        InputError: one problem per value outside its range.
     """
 
     background_mean: float = 16.0
@@ -80,8 +78,8 @@ class LengthConfig:
     shortest: int = 4
 
     def __post_init__(self) -> None:
-        _check(
-            "lengths",
+        check_ranges(
+            "synthetic.lengths.",
             [
                 ("background_mean", self.background_mean, "above 0", self.background_mean > 0),
                 ("shortest_mean", self.shortest_mean, "above 0", self.shortest_mean > 0),
@@ -100,17 +98,17 @@ class LengthConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureConfig:
-    """What a recording looks like.
+    """Features of the frames.
 
     Attributes:
         dim: D.
-        separation: length of an action's mean; the noise of each feature has standard deviation 1.
+        separation: norm of an action's mean; the noise of each feature has standard deviation 1.
         offset: standard deviation of a recording's offset in each feature.
         memory: correlation of the noise of neighbouring frames; k frames apart it is memory**k.
-        blur: frames over which the means of two actions flow into each other; 1 for none.
+        blur: frames over which the means of neighbouring actions are averaged; 1 for none.
 
     Raises:
-        InputError: values outside their range, all told at once.
+        InputError: one problem per value outside its range.
     """
 
     dim: int = 32
@@ -120,13 +118,13 @@ class FeatureConfig:
     blur: int = 7
 
     def __post_init__(self) -> None:
-        _check(
-            "features",
+        check_ranges(
+            "synthetic.features.",
             [
                 ("dim", self.dim, "at least 1", self.dim >= 1),
                 ("separation", self.separation, "at least 0", self.separation >= 0),
                 ("offset", self.offset, "at least 0", self.offset >= 0),
-                ("memory", self.memory, "from 0 to below 1", 0 <= self.memory < 1),
+                ("memory", self.memory, "at least 0 and below 1", 0 <= self.memory < 1),
                 ("blur", self.blur, "at least 1", self.blur >= 1),
             ],
         )
@@ -137,12 +135,12 @@ class SyntheticConfig:
     """A set of made-up recordings.
 
     Attributes:
-        n_videos: recordings, training and test together.
-        test_every: of so many recordings the last is for testing.
-        seed: of everything.
+        n_videos: number of training and test recordings.
+        test_every: the last of this many consecutive recordings is a test recording.
+        seed: at least 0.
 
     Raises:
-        InputError: values outside their range, all told at once.
+        InputError: one problem per value outside its range.
     """
 
     grammar: GrammarConfig = field(default_factory=GrammarConfig)
@@ -153,28 +151,16 @@ class SyntheticConfig:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        _check(
-            "",
+        check_ranges(
+            "synthetic.",
             [
                 ("test_every", self.test_every, "at least 2", self.test_every >= 2),
                 (
                     "n_videos",
                     self.n_videos,
-                    f"at least test_every ({self.test_every}), so that both parts have one",
+                    f"at least test_every ({self.test_every})",
                     self.n_videos >= self.test_every,
                 ),
                 ("seed", self.seed, "at least 0", self.seed >= 0),
             ],
         )
-
-
-def _check(room: str, rules: Iterable[tuple[str, int | float, str, bool]]) -> None:
-    """Raises the rules, each of name, value, its text and whether it holds, that do not hold."""
-    prefix = f"{room}." if room else ""
-    problems = [
-        f"made-up recordings: {prefix}{name} is {rule}, not {value}: choose a value in that range"
-        for name, value, rule, good in rules
-        if not good
-    ]
-    if problems:
-        raise InputError(problems)

@@ -22,11 +22,10 @@ from mucon import checkpoint as checkpoints
 from mucon.checkpoint import Checkpoint, Progress
 from mucon.config import TrainConfig
 from mucon.decoding.config import DecodingConfig
-from mucon.device import choose_device, usable_precision
+from mucon.device import choose_device, peak_memory, usable_precision
 from mucon.errors import DataWarning, Diverged, InputError, Interrupted
 from mucon.failpoints import reach
 from mucon.inference.training_facts import training_facts
-from mucon.machine import peak_memory
 from mucon.model import MuConNetwork, NetworkSize, build_model
 from mucon.training.feed import Feed
 from mucon.training.optimiser import Optimiser

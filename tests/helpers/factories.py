@@ -1,4 +1,4 @@
-"""Small recordings, configurations and stores, made from a seed."""
+"""Small recordings, configurations and stores, generated from a seed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from mucon.config import TrainConfig
+from mucon.model import Decoded, MuConNetwork
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
 from storage import StoreWriter
@@ -23,18 +25,24 @@ SMALL: dict[str, Any] = {
     "segment_branch.hidden": 8,
     "training.epochs": 2,
 }
-"""Settings with which a step takes milliseconds."""
+"""Settings for a step of milliseconds."""
 
 
 def small_config(**settings: Any) -> TrainConfig:
-    """Settings are spelt with two underscores for a dot."""
+    """The small configuration with settings whose dots are written as two underscores."""
     return TrainConfig().with_values({**SMALL, **{path.replace("__", "."): value for path, value in settings.items()}})
+
+
+def network_output(model: MuConNetwork, features: Tensor) -> tuple[Tensor, Decoded]:
+    """Frame log probabilities `[T, N]` and the greedily decoded segments of features `[T, D]`."""
+    latent, log_probs = model.encode(features)
+    return log_probs, model.name_segments(latent)[0]
 
 
 def make_video(
     name: str, transcript: Sequence[int], lengths: Sequence[int], *, dim: int = 5, seed: int = 0, noise: float = 0.3
 ) -> Video:
-    """Each action has its own mean; the same name and seed give the same features, float32."""
+    """A recording with a mean per action; float32 features that depend on name and seed."""
     random = np.random.default_rng([seed, *name.encode()])
     means = np.random.default_rng(seed).normal(size=(VOCABULARY.n_actions, dim))
     labels = np.repeat(np.asarray(transcript, dtype=np.int64), lengths)

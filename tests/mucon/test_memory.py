@@ -14,7 +14,7 @@ import numpy as np
 
 from mucon import checkpoint, recipes
 from mucon.inference import predict
-from mucon.machine import peak_memory
+from mucon.device import peak_memory
 from mucon.training import train
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary

@@ -16,8 +16,8 @@ from statistics import median
 import torch
 
 from mucon.config import TrainConfig
+from mucon.device import peak_memory
 from mucon.errors import DataWarning, Diverged, Interrupted
-from mucon.machine import peak_memory
 from mucon.training import train
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary

@@ -17,8 +17,7 @@ from typing import Any
 import torch
 
 import mucon
-from mucon.device import Precision, choose_device, usable_precision
-from mucon.machine import cpu_name
+from mucon.device import Precision, choose_device, cpu_name, usable_precision
 
 PACKAGES = ("mucon", "torch", "numpy", "numba", "scipy", "safetensors", "pyarrow", "ray", "mlflow")
 

@@ -17,7 +17,7 @@ from mucon.inference.fusion import align, length_prior
 from mucon.masks import absolute_lengths
 from mucon.model import NetworkSize, build_model
 from mucon.segments import Segmentation
-from tests.helpers.factories import VOCABULARY, small_config
+from tests.helpers.factories import VOCABULARY, network_output, small_config
 from tests.helpers.oracles_decoding import best_score_by_recursion, poisson_table, true_score
 
 N = VOCABULARY.n_actions
@@ -53,14 +53,14 @@ def test_every_prediction_covers_the_whole_recording(seed: int, T: int):
 
 def test_frames_are_the_likeliest_action_of_each_frame():
     given = checkpoint()
-    log_probs, _ = given.model.predict(features(30))
+    log_probs, _ = network_output(given.model, features(30))
     labels = predict(given, features(30), predictions=("frames",)).segmentations["frames"].to_frame_labels()
     assert labels.tolist() == log_probs.argmax(1).tolist()
 
 
 def test_segments_have_the_predicted_lengths_rounded_so_that_they_sum_to_the_recording():
     given = checkpoint(end=-1e3)
-    decoded = given.model.predict(features(50))[1]
+    decoded = network_output(given.model, features(50))[1]
     exact = absolute_lengths(decoded.log_lengths.double(), 50).numpy()
     segments = predict(given, features(50)).segmentations["segments"]
     assert segments.transcript.tolist() == list(decoded.transcript)
@@ -70,7 +70,7 @@ def test_segments_have_the_predicted_lengths_rounded_so_that_they_sum_to_the_rec
 @pytest.mark.parametrize("seed", range(3))
 def test_full_lengths_are_the_best_for_frames_and_predicted_lengths_together(seed: int):
     given = checkpoint(seed, end=-1e3, max_segments=4)
-    log_probs, decoded = given.model.predict(features(25))
+    log_probs, decoded = network_output(given.model, features(25))
     table = poisson_table(absolute_lengths(decoded.log_lengths.double(), 25).numpy(), 25)
     full = predict(given, features(25)).segmentations["full"]
     found = true_score(log_probs.numpy(), full.transcript, full.lengths, table)
@@ -195,7 +195,7 @@ def test_aligned_segments_have_the_lengths_under_teacher_forcing():
 @pytest.mark.parametrize("seed", range(3))
 def test_aligned_full_and_frames_are_the_best_with_and_without_preferred_lengths(seed: int):
     given = checkpoint(seed)
-    log_probs, _ = given.model.predict(features(18))
+    log_probs, _ = network_output(given.model, features(18))
     with torch.no_grad():
         log_lengths = given.model(features(18), torch.tensor(GIVEN)).log_lengths
     found = align_transcript(given, features(18), GIVEN).segmentations

@@ -23,7 +23,7 @@ from mucon.inference import align_transcript, predict
 from mucon.inference.fusion import evidence
 from mucon.inference.training_facts import training_facts
 from mucon.masks import absolute_lengths
-from tests.helpers.factories import VOCABULARY, small_config, small_videos
+from tests.helpers.factories import VOCABULARY, network_output, small_config, small_videos
 from tests.mucon.inference.test_predictions import checkpoint, features
 from tests.mucon.test_evaluation import without_seconds
 from tests.mucon.training.test_loop import StopAfter, train_small
@@ -94,7 +94,7 @@ def test_full_among_training_transcripts_is_the_best_of_them(trained: Checkpoint
     found = predict(trained, given, decoding=TRAINING)
     full = found.segmentations["full"]
     assert tuple(full.transcript) in trained.facts.transcripts
-    log_probs = trained.model.predict(given)[0].numpy()
+    log_probs = network_output(trained.model, given)[0].numpy()
     prior = PoissonPerClass(np.array(trained.facts.mean_lengths))
     scores = {one: best_lengths(log_probs, one, prior)[1] for one in trained.facts.transcripts if len(one) <= T}
     assert scores[tuple(full.transcript)] == pytest.approx(max(scores.values()), rel=1e-9)
@@ -118,7 +118,7 @@ def joint(given: Checkpoint, x: torch.Tensor, transcript: tuple[int, ...]) -> fl
     named = torch.log_softmax(outputs.transcript_logits, 1)
     targets = torch.tensor([*transcript, N])
     lengths = absolute_lengths(outputs.log_lengths.double(), len(x)).numpy()
-    _, score = best_lengths(given.model.predict(x)[0].numpy(), transcript, Poisson(lengths))
+    _, score = best_lengths(network_output(given.model, x)[0].numpy(), transcript, Poisson(lengths))
     return float(named.gather(1, targets[:, None]).sum()) + score
 
 
@@ -140,7 +140,7 @@ def test_a_beam_gives_the_transcript_of_the_highest_joint_score(seed: int, beam:
 @pytest.mark.parametrize("width", [2, 300])
 def test_a_beam_is_never_worse_than_the_greedy_transcript(seed: int, width: int):
     given, x = checkpoint(seed, end=2.0, max_segments=4), features(30, seed)
-    greedy = given.model.predict(x)[1]
+    greedy = network_output(given.model, x)[1]
     full = tuple(predict(given, x, decoding=DecodingConfig(beam=width)).segmentations["full"].transcript.tolist())
     assert full
     if greedy.transcript and not greedy.cut:
@@ -160,7 +160,7 @@ def with_shares(shares: tuple[float, ...], seed: int = 0) -> Checkpoint:
 
 def test_a_class_prior_is_divided_by_and_a_class_that_is_never_seen_by_a_little():
     given = with_shares((0.5, 0.5, 0.0, 0.0))
-    log_probs = given.model.predict(features(20))[0]
+    log_probs = network_output(given.model, features(20))[0]
     found = evidence(log_probs, given, DecodingConfig(class_prior="training"))
     np.testing.assert_allclose(found, log_probs.numpy() - np.log([0.5, 0.5, 1e-6, 1e-6]), rtol=1e-6)
     assert np.array_equal(evidence(log_probs, given, DecodingConfig()), log_probs.numpy())
@@ -183,7 +183,7 @@ def test_equal_shares_change_no_alignment_and_others_do():
 @pytest.mark.parametrize("step", [1, 5, 30])
 def test_the_published_method_gives_the_published_decoders_labels(step: int):
     given, x = checkpoint(1, end=-1e3, max_segments=3), features(101, 1)
-    log_probs, decoded = given.model.predict(x)
+    log_probs, decoded = network_output(given.model, x)
     lengths = absolute_lengths(decoded.log_lengths.double(), 101).numpy()
     transcript = np.array(decoded.transcript)
     means = class_mean_lengths([(transcript, lengths)], N, fallback=1.0)

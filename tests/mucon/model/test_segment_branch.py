@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from mucon.errors import InputError
 from mucon.model.segment_branch import Decoded, SegmentBranch, SegmentBranchConfig
+from tests.helpers.refusals import refused
 
 N = 3
 START = N + 1
@@ -115,12 +115,16 @@ def lively_branch_that_ends() -> tuple[SegmentBranch, torch.Tensor, Decoded]:
     raise AssertionError("none of 100 networks ends by itself")
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"), [({"hidden": 1}, "hidden .* not 1"), ({"dropout": 1.0}, "dropout .* not 1.0")]
-)
-def test_a_segment_branch_that_cannot_be_built_is_refused_with_the_value(settings, said):
-    with pytest.raises(InputError, match=said):
-        SegmentBranchConfig(**settings)
+@pytest.mark.parametrize(("name", "value"), [("hidden", 1), ("dropout", 1.0), ("dropout", -0.1)])
+def test_a_segment_branch_that_cannot_be_built_is_refused_with_the_value(name, value):
+    with refused("range", f"segment_branch.{name}", value, n=1):
+        SegmentBranchConfig(**{name: value})
+
+
+def test_end_and_start_symbol_are_not_actions():
+    branch = SegmentBranch(4, 3, SegmentBranchConfig(hidden=4))
+    assert (branch.end_symbol, branch.start_symbol) == (3, 4)
+    assert branch.embedding.num_embeddings == 5
 
 
 @torch.no_grad()

@@ -13,11 +13,12 @@ from mucon.model import BackboneConfig, MuConNetwork, NetworkSize, SegmentBranch
 from mucon.published_weights import from_published
 from mucon.recipes import published_program
 from mucon.training.step import video_losses
+from tests.helpers.factories import network_output
 from tests.mucon.parity import golden
 
 INPUTS = ("features", "transcript")
 STEPS = 31
-"""Most steps of its free running."""
+"""Step limit of its free running."""
 TERMS = {
     "total": "total",
     "transcript": "transcript",
@@ -28,7 +29,7 @@ TERMS = {
 
 
 def build(weights: golden.Arrays) -> MuConNetwork:
-    """Sizes come from the arrays; there are four channels in a group, as in the default network."""
+    """A network with the sizes of the arrays and four channels per group, as in the default network."""
     channels, dim, _ = weights["ft.first_conv.weight"].shape
     n_layers = len({name.split(".")[1] for name in weights if name.startswith("ft.l_")})
     model = build_model(
@@ -42,8 +43,8 @@ def build(weights: golden.Arrays) -> MuConNetwork:
 
 
 def free_running(model: MuConNetwork, features: torch.Tensor, theirs: NDArray[Any]) -> Iterator[tuple[str, Any]]:
-    """Greedy decoding; where the end symbol never comes it names a segment at its last step, where we have stopped."""
-    decoded = model.predict(features)[1]
+    """Greedy decoding; without an end symbol it decodes a segment in its last step, where ours has stopped."""
+    decoded = network_output(model, features)[1]
     symbols = list(decoded.transcript)
     if decoded.cut:
         assert len(theirs) == STEPS

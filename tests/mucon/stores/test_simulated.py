@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mucon.cli import main
-from mucon.errors import InputError
-from mucon.stores.simulated import Selection, write_simulated
+from mucon.stores.simulated import Selection, selected, write_simulated
 from mucon.stores.sources import read_source
 from mucon.synthetic.annotations import read_annotations
 from mucon.synthetic.feature_model import FeatureModel
@@ -21,18 +20,19 @@ from storage import StoreWriter, open_store
 from storage.overview import overview
 from tests.helpers.annotation_folders import ACTIONS, write_annotations
 from tests.helpers.factories import write_store
+from tests.helpers.refusals import refused
 
 SMALL = FeatureModel(dim=6, latent=6, window=4, ramp=2, blur=3)
 
 
-def test_a_store_has_the_annotation_of_its_folder_and_says_that_it_is_simulated(
+def test_a_store_has_the_annotation_of_its_folder_and_is_marked_as_simulated(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write_annotations(tmp_path / "notes")
     path = tmp_path / "store"
     options = ["--like", str(folder), "--dim", "6", "--set", "offset=0.2", "--set", "dtype=float16", "--seed", "3"]
     assert main(["store", "synthesize", str(path), *options]) == 0
-    assert "note: 'SIL' is taken as background" in capsys.readouterr().out
+    assert "'SIL'" in capsys.readouterr().out
     store = open_store(path)
     annotations = {annotation.id: annotation for annotation in read_annotations(folder)}
     assert store.ids == tuple(annotations)
@@ -48,9 +48,9 @@ def test_a_store_has_the_annotation_of_its_folder_and_says_that_it_is_simulated(
     assert (simulated["like"], simulated["preset"], simulated["seed"]) == ("notes", "breakfast_fv", 3)
     assert FeatureModel(**simulated["model"]) == FeatureModel(dim=6, offset=0.2, dtype="float16")
     assert main(["store", "inspect", str(path)]) == 0
-    assert "D = 6, float16, simulated: like notes, preset breakfast_fv, seed 3" in capsys.readouterr().out
+    assert {"float16,", "notes,", "breakfast_fv,", "3"} <= set(capsys.readouterr().out.split())
     assert main(["store", "inspect", "--json", str(path)]) == 0
-    assert json.loads(capsys.readouterr().out)["simulated"] == "like notes, preset breakfast_fv, seed 3"
+    assert {"notes,", "breakfast_fv,", "3"} <= set(json.loads(capsys.readouterr().out)["simulated"].split())
     assert overview(open_store(write_store(tmp_path / "real"))).simulated is None
 
 
@@ -109,7 +109,7 @@ def test_a_store_can_be_the_source_and_gives_all_but_its_features(tmp_path: Path
         for name in ("id", "frames", "transcript", "lengths", "splits", "group", "activity"):
             assert made.catalogue.column(name) == store.catalogue.column(name)
         assert made.manifest.metadata["simulated"]["kind"] == "store"
-    with pytest.raises(InputError, match="leave out --background"):
+    with refused("conflict", "--background", ["rest"], n=1):
         read_source(real, ["rest"])
 
 
@@ -117,38 +117,63 @@ def test_a_store_without_lengths_cannot_be_the_source(tmp_path: Path) -> None:
     with StoreWriter(tmp_path / "weak", dim=2, dtype="float32", vocabulary=("a", "b")) as writer:
         writer.add("v", np.zeros((7, 2)), transcript=(1, 0), lengths=None)
         writer.add("w", np.zeros((7, 2)), transcript=None, lengths=None)
-    with pytest.raises(InputError) as wrong:
+    with refused("missing", n=2) as refusal:
         read_source(tmp_path / "weak")
-    assert ["'v' of" in wrong.value.problems[0], "no lengths" in wrong.value.problems[0]] == [True, True]
-    assert ["'w' of" in wrong.value.problems[1], "no transcript" in wrong.value.problems[1]] == [True, True]
+    for problem, id, missing in zip(refusal.problems, "vw", ("lengths", "transcript"), strict=True):
+        assert problem.place == f"{tmp_path / 'weak'}: {id}"
+        assert f"no {missing}" in problem.message
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("selection", "rule", "place", "value", "expected"),
     [
-        (["--videos", "9"], "--videos is at most what 1:train has, 8, not 9"),
-        (["--videos", "0"], "--videos is at least 1, not 0"),
-        (["--split", "7"], "the splits of notes are 1, 2, not '7'"),
-        (["--longest", "3"], "--longest leaves at least one video, the shortest of notes has"),
-        (["--set", "blur"], "PATH=VALUE, got 'blur'"),
-        (["--preset", "cleer"], "got 'cleer' (did you mean 'clear'"),
-        (["--background", "sil"], "background 'sil' is not among the actions"),
-        (["--seed", "-1"], "seed is at least 0, not -1"),
-        (["--recipes", "3"], "--recipes: "),
+        (Selection(videos=9), "range", "--videos", 9, "8"),
+        (Selection(split="7"), "unknown", "--split", "7", "1, 2"),
+        (Selection(longest=3), "range", "--longest", 3, "shortest"),
+    ],
+)
+def test_a_selection_that_the_source_cannot_satisfy_is_refused(
+    tmp_path: Path, selection: Selection, rule: str, place: str, value: object, expected: str
+) -> None:
+    source = read_source(write_annotations(tmp_path / "notes"))
+    with refused(rule, place, value, n=1) as refusal:
+        selected(source, selection, seed=1)
+    assert expected in str(refusal.problems[0])
+
+
+def test_numbers_of_a_selection_below_one_are_refused() -> None:
+    with refused("range", "--videos", 0, n=2) as refusal:
+        Selection(videos=0, longest=-1)
+    assert (refusal.places[1], refusal.values[1]) == ("--longest", -1)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--videos", "9"], ["--videos", "9"]),
+        (["--videos", "0"], ["--videos", "0"]),
+        (["--split", "7"], ["--split", "'7'"]),
+        (["--longest", "3"], ["--longest", "3"]),
+        (["--set", "blur"], ["--set", "'blur'"]),
+        (["--preset", "cleer"], ["'cleer'", "'clear'"]),
+        (["--background", "sil"], ["background", "'sil'"]),
+        (["--seed", "-1"], ["seed", "-1"]),
+        (["--recipes", "3"], ["--recipes", "--like"]),
     ],
 )
 def test_a_wrong_option_gets_one_line_and_exit_status_2(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], words: list[str]
 ) -> None:
     folder = write_annotations(tmp_path / "notes")
     assert main(["store", "synthesize", str(tmp_path / "store"), "--like", str(folder), *options]) == 2
-    told = capsys.readouterr().err
-    assert said in told
-    assert told.count("\n") == 1
+    error = capsys.readouterr().err
+    assert [word for word in words if word not in error] == []
+    assert error.count("\n") == 1
     assert not (tmp_path / "store").exists()
 
 
-def test_options_for_real_annotations_need_some(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_for_real_annotations_require_a_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["store", "synthesize", str(tmp_path / "store"), "--preset", "clear", "--longest", "5"]) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert [line.split(": ")[:2] for line in lines] == [["error", "--preset"], ["error", "--longest"]]
+    assert len(lines) == 2
+    assert ["--preset" in lines[0], "--longest" in lines[1], *("--like" in line for line in lines)] == [True] * 4

@@ -16,10 +16,9 @@ import torch
 from mucon import checkpoint as checkpoints
 from mucon.checkpoint import weights_sha256
 from mucon.config import TrainConfig
-from mucon.device import usable_precision
+from mucon.device import cpu_has_bfloat16, usable_precision
 from mucon.errors import DataWarning, Diverged, InputError, Interrupted
 from mucon.evaluation import evaluate
-from mucon.machine import cpu_has_bfloat16
 from mucon.model import NetworkSize, build_model
 from mucon.training import EpochReport, train
 from mucon.training.loop import epoch_order
