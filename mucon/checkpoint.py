@@ -24,9 +24,9 @@ from torch import Tensor
 
 from mucon.config import TrainConfig
 from mucon.errors import InputError
-from mucon.failpoints import reach
 from mucon.model import MuConNetwork, NetworkSize, build_model
 from mucon.vocabulary import Vocabulary
+from storage.failpoints import reach
 
 FORMAT_VERSION = 1
 

@@ -11,6 +11,7 @@ from storage.errors import (
     InputError,
     Problem,
     Rule,
+    check_ranges,
     nearest,
     some,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "Interrupted",
     "Problem",
     "Rule",
+    "check_ranges",
     "nearest",
     "some",
 ]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mucon.checks import check_ranges
+from mucon.errors import check_ranges
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int, Real

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, assert_never
 import torch
 from torch import Tensor
 
-from mucon.checks import check_ranges
+from mucon.errors import check_ranges
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from mucon.checks import check_ranges
+from mucon.errors import check_ranges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

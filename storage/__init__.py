@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from storage.errors import StoreError
-    from storage.manifest import Manifest
+    from storage.format.manifest import Manifest
+    from storage.format.records import Record
     from storage.reader import Store, open_store
-    from storage.records import Record
     from storage.writer import StoreWriter
 
 __all__ = ["Manifest", "Record", "Store", "StoreError", "StoreWriter", "open_store"]
 
 _MODULES = {
-    "Manifest": "manifest",
-    "Record": "records",
+    "Manifest": "format.manifest",
+    "Record": "format.records",
     "Store": "reader",
     "StoreError": "errors",
     "StoreWriter": "writer",

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from storage.arrays import Conversion
 from storage.constants import MANIFEST, Limits
 from storage.folders import check_target
+from storage.format.arrays import Conversion
 from storage.layouts import Layout, Progress, Survey, no_progress
 from storage.writer import StoreWriter
 

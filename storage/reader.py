@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from storage.constants import MANIFEST, RESTORE_HINT
 from storage.errors import Problem, StoreError, nearest, some
 from storage.folders import put_aside
-from storage.manifest import FileEntry, Manifest
-from storage.records import Catalogue, Record
-from storage.schema import little_endian
-from storage.shards import ShardReader
+from storage.format.manifest import FileEntry, Manifest
+from storage.format.records import Catalogue, Record
+from storage.format.schema import little_endian
+from storage.format.shards import ShardReader
 
 
 class Store:

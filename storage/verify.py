@@ -8,16 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from storage.arrays import Statistics, statistics
 from storage.constants import MANIFEST, RESTORE_HINT, VIDEOS
 from storage.errors import Problem, StoreError, some
+from storage.format.arrays import Statistics, statistics
+from storage.format.manifest import Shard
+from storage.format.records import Record
+from storage.format.rules import annotation_problems, id_problems, vocabulary_problems
+from storage.format.schema import little_endian
+from storage.format.shards import ShardReader, as_bytes
 from storage.layouts import Progress, no_progress
-from storage.manifest import Shard
 from storage.reader import Loaded, load
-from storage.records import Record
-from storage.rules import annotation_problems, id_problems, vocabulary_problems
-from storage.schema import little_endian
-from storage.shards import ShardReader, as_bytes
 
 _MOST_NAMES = 20
 

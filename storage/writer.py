@@ -14,15 +14,15 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from storage.arrays import Conversion, converted, statistics, value_problems
 from storage.constants import MANIFEST, VIDEOS, Limits, shard_name
 from storage.errors import Problem, StoreError
 from storage.failpoints import reach
 from storage.folders import StagedFolder, write_file
-from storage.manifest import FileEntry, Manifest, Shard
-from storage.records import Record, natural, records_table
-from storage.rules import annotation_problems, header_problems, id_problems, shape_problems
-from storage.shards import ShardWriter, as_bytes, file_digest
+from storage.format.arrays import Conversion, converted, statistics, value_problems
+from storage.format.manifest import FileEntry, Manifest, Shard
+from storage.format.records import Record, natural, records_table
+from storage.format.rules import annotation_problems, header_problems, id_problems, shape_problems
+from storage.format.shards import ShardWriter, as_bytes, file_digest
 
 if TYPE_CHECKING:
     from storage.layouts import Clip

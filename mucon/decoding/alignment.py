@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mucon.arrays import Ints
-from mucon.checks import check_ranges
 from mucon.decoding.length_priors import LengthPrior, LengthTerms
-from mucon.errors import InputError, Problem
+from mucon.errors import InputError, Problem, check_ranges
 
 FLOOR = float(np.log(1e-30))
 """Smallest log probability of a frame; lower ones and -inf are raised to it."""

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, TypeVar
 
-from mucon.checks import check_ranges
-from mucon.errors import InputError
+from mucon.errors import InputError, check_ranges
 
 R = TypeVar("R")
 

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mucon.arrays import Floats, Ints
-from mucon.checks import check_ranges
-from mucon.errors import InputError, Problem
+from mucon.errors import InputError, Problem, check_ranges
 
 _LENGTH = "a finite length of at least 0 frames"
 

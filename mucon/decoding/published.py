@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mucon.arrays import Floats, Ints
-from mucon.checks import check_ranges
 from mucon.decoding.alignment import FLOOR, as_evidence, means_problem, too_short, transcript_problems, unusable
 from mucon.decoding.length_priors import LEAST_MEAN, checked_means, log_factorials
-from mucon.errors import InputError, Problem
+from mucon.errors import InputError, Problem, check_ranges
 
 
 def published_lengths(

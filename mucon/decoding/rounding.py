@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mucon.arrays import Floats, Ints
-from mucon.checks import check_ranges
-from mucon.errors import InputError, Problem
+from mucon.errors import InputError, Problem, check_ranges
 
 
 def largest_remainder(lengths: ArrayLike, n_frames: int) -> Ints:

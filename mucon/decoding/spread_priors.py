@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mucon.arrays import Floats, Ints
-from mucon.checks import check_ranges
 from mucon.decoding.length_priors import LengthTerms, checked_means, log_factorials, means_of_segments
-from mucon.errors import InputError, Problem
+from mucon.errors import InputError, Problem, check_ranges
 
 LEAST_DEVIATION = 1.0
 """Frames; smaller deviations are raised to it. A narrower density, read at whole lengths, does not sum to 1."""

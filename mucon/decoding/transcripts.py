@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mucon.arrays import Floats, Ints
-from mucon.checks import check_ranges
 from mucon.decoding.alignment import FLOOR, as_evidence, best_lengths, means_problem, unusable
 from mucon.decoding.length_priors import LengthPrior, PoissonPerClass
 from mucon.decoding.prefix_tree import PrefixTree
-from mucon.errors import InputError, Problem
+from mucon.errors import InputError, Problem, check_ranges
 
 TIE = 1e-12
 """Relative difference below which scores are equal; rounding depends on the order of the sums."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mucon.checks import check_ranges
+from mucon.errors import check_ranges
 from mucon.model.layers import DualDilatedLayer, ResidualLayer, dropout, group_norm_rows, linear, pool_pairs
 
 

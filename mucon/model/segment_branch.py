@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mucon.checks import check_ranges
+from mucon.errors import check_ranges
 from mucon.model.layers import dropout, dropout_mask
 from mucon.model.recurrence import DecoderWeights, decode_given
 

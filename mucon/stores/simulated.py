@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 
-from mucon.checks import check_ranges
-from mucon.errors import InputError, Problem, nearest
+from mucon.errors import InputError, Problem, check_ranges, nearest
 from mucon.stores.sources import Recording, Source
 from mucon.synthetic.feature_model import FeatureModel
 from mucon.synthetic.features import Simulator, drawn_first
 from storage.cli import show_progress
 from storage.errors import some
-from storage.records import natural
+from storage.format.records import natural
 from storage.writer import StoreWriter
 
 

@@ -8,9 +8,8 @@ import types
 from dataclasses import dataclass
 from typing import Any, Self
 
-from mucon.checks import check_ranges
 from mucon.configuration import convert, field_types
-from mucon.errors import InputError, Problem, nearest
+from mucon.errors import InputError, Problem, check_ranges, nearest
 
 DTYPES = ("float16", "float32", "float64")
 

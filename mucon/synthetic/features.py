@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mucon.arrays import Floats
-from mucon.checks import check_ranges
+from mucon.errors import check_ranges
 from mucon.synthetic.feature_model import FeatureModel
 from mucon.synthetic.grammar import blurred
 

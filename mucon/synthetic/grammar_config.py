@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mucon.checks import check_ranges
+from mucon.errors import check_ranges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

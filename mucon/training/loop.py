@@ -24,7 +24,6 @@ from mucon.config import TrainConfig
 from mucon.decoding.config import DecodingConfig
 from mucon.device import choose_device, peak_memory, usable_precision
 from mucon.errors import DataWarning, Diverged, InputError, Interrupted
-from mucon.failpoints import reach
 from mucon.inference.training_facts import training_facts
 from mucon.model import MuConNetwork, NetworkSize, build_model
 from mucon.training.feed import Feed
@@ -35,6 +34,7 @@ from mucon.training.supervision import with_labels
 from mucon.training.warm_start import warm_start
 from mucon.videos import Video, check_training_videos, warn_of_short_videos
 from mucon.vocabulary import Vocabulary
+from storage.failpoints import reach
 
 NORMS = ("encoder", "decoder")
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from storage.errors import Problem, StoreError, some
+from storage.format.rules import vocabulary_problems
 from storage.layouts.findings import Findings
 from storage.layouts.labels import Labels, unknown_label_problems
 from storage.layouts.text import read_lines
-from storage.rules import vocabulary_problems
 
 _LIKE_BACKGROUND = ("sil", "silence", "background", "bg", "none", "unlabelled", "unlabeled", "other")
 _MOST_NAMES = 20

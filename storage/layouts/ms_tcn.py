@@ -15,9 +15,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from storage.arrays import value_problems
 from storage.constants import DTYPES
 from storage.errors import Problem, StoreError, some
+from storage.format.arrays import value_problems
+from storage.format.rules import shape_problems
 from storage.layouts import Clip, LengthPolicy, Orientation, Progress, Survey, no_progress
 from storage.layouts.findings import Findings
 from storage.layouts.labels import Labels, fitted, read_labels
@@ -25,7 +26,6 @@ from storage.layouts.mapping import vocabulary_of
 from storage.layouts.npy import Header, dim_problems, open_npy, orientation_of, read_header, widest_dtype
 from storage.layouts.splits import Splits, absent_actions, read_splits
 from storage.layouts.text import Names, find_files
-from storage.rules import shape_problems
 
 _MOST_NAMES = 20
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from storage.errors import Problem, StoreError, some
+from storage.format.records import natural
 from storage.layouts.text import Names, read_lines
-from storage.records import natural
 
 _BUNDLE = re.compile(r"([^.:\s]+)\.split([^:\s]+)\.bundle", re.IGNORECASE)
 _MOST_NAMES = 20

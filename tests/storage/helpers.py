@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from storage import StoreWriter
 from storage.constants import Limits
-from storage.manifest import Manifest
-from storage.shards import file_digest
+from storage.format.manifest import Manifest
+from storage.format.shards import file_digest
 
 Array = NDArray[Any]
 VOCABULARY = ("SIL", "pour", "stir")

@@ -10,9 +10,9 @@ import pytest
 
 from storage import StoreWriter, open_store
 from storage.constants import Limits
-from storage.manifest import Manifest
-from storage.pages import read_page_header
-from storage.schema import VIDEOS_SCHEMA
+from storage.format.manifest import Manifest
+from storage.format.pages import read_page_header
+from storage.format.schema import VIDEOS_SCHEMA
 from storage.verify import verify_store
 from tests.storage.helpers import clips_of, flip, write_store
 

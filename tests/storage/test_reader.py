@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from storage import Store, StoreError, open_store
 from storage.errors import Problem
-from storage.shards import ShardReader
+from storage.format.shards import ShardReader
 from tests.helpers.refusals import matching, refused
 from tests.storage.helpers import SMALL, change_manifest, clips_of, rewrite_shards, write_store
 
@@ -312,7 +312,7 @@ def test_damaged_records_are_refused(copied):
 
 
 def change_records(store, change):
-    from storage.shards import file_digest
+    from storage.format.shards import file_digest
 
     table = change(pq.read_table(store / "videos.parquet"))
     pq.write_table(table, store / "videos.parquet")

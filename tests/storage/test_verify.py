@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage import StoreError, open_store
-from storage.shards import file_digest
+from storage.format.shards import file_digest
 from storage.verify import Verification, verify_store
 from tests.helpers.refusals import ANY, matching
 from tests.storage.helpers import change_manifest, clips_of, files_of, flip, rewrite_shards, write_store

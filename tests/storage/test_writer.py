@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage import StoreError, StoreWriter, open_store
-from storage.arrays import Conversion
 from storage.constants import MAX_CLIP_BYTES, Limits
+from storage.format.arrays import Conversion
 from storage.layouts import Clip
 from storage.verify import verify_store
 from tests.helpers.refusals import matching, refused

@@ -13,13 +13,13 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mucon import checkpoint, failpoints
+from mucon import checkpoint
 from mucon.errors import Diverged, InputError, Interrupted
 from mucon.evaluation import Evaluation, evaluate
 from mucon.inference import PREDICTIONS
 from mucon.training import EpochReport, train
 from mucon.videos import videos_of, vocabulary_of
-from storage import Store, open_store
+from storage import Store, failpoints, open_store
 from sweeps.service.trials import journal, lease, provenance
 from sweeps.service.trials.folder import State, TrialFolder, write_json
 from sweeps.service.trials.journal import Journal

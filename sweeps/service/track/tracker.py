@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mucon import failpoints
 from mucon.errors import InputError, Problem
+from storage import failpoints
 from sweeps.service.plan.sweep_folder import Links, SweepInfo
 from sweeps.service.track.changes import OWNER_TAG, PARENT_TAG, Run, Shipment, calls, changes
 from sweeps.service.track.description import description, script_of

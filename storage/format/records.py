@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from storage.arrays import Statistics
 from storage.constants import RESTORE_HINT
 from storage.errors import Problem, StoreError, nearest
-from storage.schema import VIDEOS_SCHEMA
+from storage.format.arrays import Statistics
+from storage.format.schema import VIDEOS_SCHEMA
 
 IntArray = NDArray[np.int64]
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
-from storage.arrays import Conversion, blocks, converted, rows_text, statistics, value_problems
+from storage.format.arrays import Conversion, blocks, converted, rows_text, statistics, value_problems
 from tests.helpers.refusals import matching
 
 clips = arrays_of.arrays(

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from storage.constants import ALIGNMENT
 from storage.errors import Problem, StoreError
 from storage.failpoints import reach
-from storage.manifest import Shard
-from storage.pages import fixed_header_bytes, padding, read_page_header
-from storage.schema import FRAME, shard_options, shard_schema
+from storage.format.manifest import Shard
+from storage.format.pages import fixed_header_bytes, padding, read_page_header
+from storage.format.schema import FRAME, shard_options, shard_schema
 
 Bytes = NDArray[np.uint8]
 _HEADER_BYTES = 256

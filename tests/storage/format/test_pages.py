@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage.pages import PageHeader, fixed_header_bytes, padding, read_page_header
-from storage.schema import shard_options, shard_schema
+from storage.format.pages import PageHeader, fixed_header_bytes, padding, read_page_header
+from storage.format.schema import shard_options, shard_schema
 
 
 def write(rows: np.ndarray, **options) -> tuple[memoryview, pq.ColumnChunkMetaData]:

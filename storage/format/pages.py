@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from storage.schema import shard_options
+from storage.format.schema import shard_options
 
 _DATA_PAGE = 0
 _PLAIN = 0

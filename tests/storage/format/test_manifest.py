@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage import StoreError
-from storage.manifest import FileEntry, Manifest, Shard
+from storage.format.manifest import FileEntry, Manifest, Shard
 from tests.helpers.refusals import ANY, Refusal, refused
 from tests.storage.helpers import change_manifest
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage.errors import Problem, some
-from storage.schema import little_endian
+from storage.format.schema import little_endian
 
 Array = NDArray[Any]
 _BLOCK_VALUES = 2**18
