@@ -61,7 +61,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("docs")
     for name in ("tug", "hapt"):
         write_data(folder / "DATA" / name)
-    write_annotations(folder / "BREAKFAST_ANNOTATIONS")
+    write_annotations(folder / "BREAKFAST_ANNOTATIONS", n=90)
     (yaml,) = code_blocks((ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8"), "yaml")
     (folder / "smoothing.yaml").write_text(yaml)
     before = Path.cwd()
