@@ -266,7 +266,7 @@ def test_a_ramp_rises_in_a_straight_line_over_so_many_frames_about_the_segments_
     U = oracles.template(config.shape, J)
     expected = []
     for start, length in oracles.spans(lengths.tolist(), config.overlap, config.overlap_rule):
-        if config.corner_aligned:  # sample j stands at j / (J - 1) of the segment, ramps half a cell outside
+        if config.corner_aligned:  # sample j is at j / (J - 1) of the segment, ramps half a cell outside
             cell, place = length / (J - 1), np.arange(T) * T / (T - 1) - start
             samples, left, right = np.arange(J) * cell, -cell / 2, length + cell / 2
         else:

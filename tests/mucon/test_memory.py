@@ -1,4 +1,4 @@
-"""A recording of 71,000 frames of 400 features trains and is predicted within 4 GB, in a process of its own."""
+"""A recording of 71,000 frames of 400 features trains and is predicted within 4 GB, in a separate process."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def odd(name: str) -> Video:
 
 
 def fresh(end: float = 0.0, seed: int = 0) -> Checkpoint:
-    """An untrained network; `end` makes the end symbol likelier or less likely."""
+    """An untrained network; `end` makes the end symbol more or less likely."""
     size = NetworkSize(dim=5, n_actions=N, max_segments=6)
     model = build_model(size, CONFIG.backbone, CONFIG.segment_branch, seed=seed)
     with torch.no_grad():

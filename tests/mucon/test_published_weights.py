@@ -267,9 +267,9 @@ def test_published_weights_are_imported_predict_and_are_trained_further(
     np.save(tmp_path / "clip.npy", x)
     for prediction in ("frames", "segments", "full"):
         assert main(["predict", str(run), str(tmp_path / "clip.npy"), "--prediction", prediction, "--json"]) == 0
-        told = json.loads(capsys.readouterr().out)
-        assert {segment["action"] for segment in told["segments"]} <= set(NAMES)
-        assert sum(segment["frames"] for segment in told["segments"]) in (0, 40)
+        result = json.loads(capsys.readouterr().out)
+        assert {segment["action"] for segment in result["segments"]} <= set(NAMES)
+        assert sum(segment["frames"] for segment in result["segments"]) in (0, 40)
     loaded = checkpoints.load(run / "checkpoint")
     frames = predict(loaded, torch.from_numpy(x), predictions=("frames",)).segmentations["frames"]
     assert frames.to_frame_labels().tolist() == network_output(network(), features(40))[0].argmax(1).tolist()

@@ -48,15 +48,15 @@ def test_runs_are_the_segments_without_empty_ones_and_repetitions(segments):
 
 
 @pytest.mark.parametrize(
-    ("transcript", "lengths", "said"),
+    ("transcript", "lengths", "message"),
     [([1, 2], [3], "1 lengths for 2 actions"), ([1, 2], [3, -1], "segment 1 .* -1")],
 )
-def test_lengths_that_do_not_fit_are_refused(transcript, lengths, said):
-    with pytest.raises(ValueError, match=said):
+def test_lengths_that_do_not_fit_are_refused(transcript, lengths, message):
+    with pytest.raises(ValueError, match=message):
         Segmentation.of(transcript, lengths)
 
 
-def test_arrays_are_int64_whatever_was_given():
+def test_arrays_are_int64_for_any_input():
     segmentation = Segmentation.of(np.array([1, 2], dtype=np.uint8), (3, 4))
     assert {segmentation.transcript.dtype, segmentation.lengths.dtype} == {np.dtype(np.int64)}
     assert Segmentation.of([], []).n_frames == 0

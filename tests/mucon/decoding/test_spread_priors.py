@@ -18,7 +18,7 @@ FRAMES = np.arange(1, 4001)
 
 
 def table(prior, longest: int = 4000) -> np.ndarray:
-    """[M L], lengths 1..L."""
+    """`[M, L]`, lengths 1..L."""
     M = np.asarray(prior.means).size
     return prior.terms(np.arange(M), longest).table()[:, 1:]
 
@@ -76,7 +76,7 @@ def test_a_prior_that_declares_it_is_concave_is_concave(prior, mean, spread):
         assert bend.max() <= 1e-12 * scale + 1e-10
 
 
-def test_priors_that_are_not_concave_say_so():
+def test_priors_that_are_not_concave_are_not_declared_as_concave():
     assert np.diff(table(NegativeBinomial([30.0], 1.5))[0], n=2).max() > 1e-6
     assert not NegativeBinomial([30.0, 30.0], [0.5, 1.5]).is_log_concave
     assert NegativeBinomial([30.0, 30.0], [0.5, 1.0]).is_log_concave

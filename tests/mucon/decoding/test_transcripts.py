@@ -240,7 +240,7 @@ def test_the_joint_choice_is_the_best_sum_of_transcript_and_alignment(problem, l
     assert (len(lengths), lengths.sum()) == (len(transcripts[index]), T)
 
 
-def test_a_likelier_transcript_wins_until_the_frames_speak_against_it():
+def test_a_more_likely_transcript_wins_until_the_frames_contradict_it():
     log_probs = planted([6, 6], [0, 1], 3, seed=4)
     prior = Poisson([6.0, 6.0])
     for log_prob, winner in ((-1.0, 1), (-1000.0, 0)):

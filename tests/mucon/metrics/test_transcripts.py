@@ -47,7 +47,7 @@ def test_edit_is_symmetric_and_matches_fit_the_distance(a, b):
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=12))
-def test_the_same_transcript_scores_one_and_none_scores_zero(a):
+def test_the_same_transcript_scores_one_and_an_empty_one_zero(a):
     assert edit_score(a, a) == matching_score(a, a) == 1.0
     assert edit_score(a, []) == edit_score([], a) == matching_score(a, []) == matching_score([], a) == 0.0
 
@@ -57,7 +57,7 @@ def test_two_empty_transcripts_have_no_score():
     assert matching_score([], []) is None
 
 
-def test_matches_lie_on_a_path_of_least_edits_and_not_on_the_longest_common_subsequence():
+def test_matches_are_on_a_path_of_fewest_edits_and_not_on_the_longest_common_subsequence():
     a, b = [0, 1], [1, 0]
     assert distance_and_matches(a, b) == (2, 0)
     assert matching_score(a, b) == 0.0

@@ -177,7 +177,7 @@ def test_a_single_convolution_with_pooling_is_the_convolution_the_maximum_and_th
     torch.testing.assert_close(backbone(x), expected)
 
 
-def test_pooling_stands_after_the_layers_that_are_named():
+def test_pooling_follows_the_configured_layers():
     x = torch.randn(24, 6, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     found = [seeded(small(pool_after=place))(x) for place in ((0, 1), (0, 4), (3, 4))]
     assert {latent.shape for latent in found} == {(6, 8)}

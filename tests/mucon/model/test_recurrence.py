@@ -74,7 +74,7 @@ def test_no_gradient_runs_through_the_last_cell_state():
     assert not ours(inputs(2, 3, 2))[2].requires_grad
 
 
-def test_two_calls_of_one_step_go_on_where_one_call_of_two_steps_does():
+def test_two_calls_of_one_step_equal_one_call_of_two_steps():
     given = inputs(2, 3, 4)
     entries, states, cell = ours(given)
     first = decode_given(*given[:2], given[2][:1], *given[3:5], DecoderWeights(*given[5:]))

@@ -57,7 +57,7 @@ def test_every_parameter_learns_from_the_two_outputs():
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_greedy_decoding_feeds_each_likeliest_symbol_to_the_next_step(seed):
+def test_greedy_decoding_feeds_each_most_likely_symbol_to_the_next_step(seed):
     model = branch(seed)
     latent = torch.randn(5, 6, dtype=torch.float64)
     decoded = model.greedy(model.encode(latent), 6)
@@ -129,7 +129,7 @@ def test_end_and_start_symbol_are_not_actions():
 
 @torch.no_grad()
 def every_transcript(model: SegmentBranch, latent: torch.Tensor, at_most: int) -> dict[tuple[int, ...], float]:
-    """The log probability of every transcript of up to so many actions, one teacher-forced pass each."""
+    """The log probability of every transcript up to a number of actions, with one teacher-forced pass each."""
     found = {}
     for length in range(at_most + 1):
         for actions in itertools.product(range(model.n_actions), repeat=length):
@@ -140,7 +140,7 @@ def every_transcript(model: SegmentBranch, latent: torch.Tensor, at_most: int) -
     return found
 
 
-def test_a_wide_beam_finds_the_likeliest_transcripts_and_their_lengths():
+def test_a_wide_beam_finds_the_most_likely_transcripts_and_their_lengths():
     model, latent = (
         with_end_bias(0.5),
         torch.randn(4, 6, generator=torch.Generator().manual_seed(3), dtype=torch.float64),
@@ -209,7 +209,7 @@ def lively(seed: int) -> SegmentBranch:
     return model
 
 
-def test_the_end_symbol_is_none_of_the_actions_of_free_running():
+def test_free_running_never_chooses_the_end_symbol():
     model = with_end_bias(1e3)
     latent = torch.randn(3, 6, dtype=torch.float64)
     logits, _, own = model.free_running(latent, 4)
@@ -248,7 +248,7 @@ def test_a_gradient_runs_through_free_running_as_far_as_its_choices_stay():
         torch.testing.assert_close(ours, theirs)
 
 
-def test_greedy_decoding_tells_how_likely_its_transcript_is():
+def test_greedy_decoding_returns_the_log_probability_of_its_transcript():
     model, latent = (
         with_end_bias(0.5),
         torch.randn(4, 6, generator=torch.Generator().manual_seed(3), dtype=torch.float64),

@@ -2,7 +2,7 @@
 
 Its positions are float32: a start near frame T is off by about one unit in the last place of T, ulp(T), and a ramp
 rises by J / l' in a frame, so its values are off by 2 ulp(T) J / l' at short segments of long recordings (1.4e-3 from
-exact arithmetic with T = 2100 and l' = 8.4). Where a sample lies at the border of two template cells, the same shift
+exact arithmetic with T = 2100 and l' = 8.4). Where a sample is at the border of two template cells, the same shift
 decides which cell's slope is the gradient. The tolerance of 1e-3 is widened by exactly that much.
 """
 

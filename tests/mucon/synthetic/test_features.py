@@ -87,7 +87,7 @@ def test_an_action_far_from_its_ends_has_its_mean_and_a_border_mixes_two_over_th
     assert share[35:45] == pytest.approx(np.arange(1, 11) / 11, abs=0.02)
 
 
-def test_the_shares_of_the_variance_are_those_of_the_model_whatever_the_number_of_features() -> None:
+def test_the_shares_of_the_variance_are_those_of_the_model_for_any_number_of_features() -> None:
     for dim, latent in ((40, 40), (300, 40)):
         model = FeatureModel(dim=dim, latent=latent, between=0.3, variation=0.2, offset=0.25, window=3, ramp=1, blur=1)
         simulator = Simulator(model, tuple("abcdefgh"), seed=4)

@@ -1,4 +1,4 @@
-"""Made-up recordings: what their configuration says is what they are."""
+"""Made-up recordings have the properties that their configuration specifies."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_blur_mixes_two_actions_at_their_border_and_nowhere_else() -> None:
     assert blurred(step, 4).ravel() == pytest.approx([0] * 8 + [0.25, 0.5, 0.75] + [1] * 9)
 
 
-def test_action_names_are_distinct_whatever_their_number() -> None:
+def test_action_names_are_distinct_for_any_number_of_actions() -> None:
     for n_actions in (3, 13, 14, 50):
         assert len(set(action_names(n_actions))) == n_actions
 
