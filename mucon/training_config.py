@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from mucon.errors import InputError
+from mucon.checks import check_ranges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,27 +62,29 @@ class TrainingConfig:
     progress_every: int = 5
 
     def __post_init__(self) -> None:
-        problems = [
-            f"training.{name} is {rule}, not {getattr(self, name)}"
-            for name, rule, good in (
-                ("epochs", "at least 1", self.epochs >= 1),
-                ("learning_rate", "above 0", self.learning_rate > 0),
-                ("lr_drop_fraction", "a share from 0 to 1", 0 <= self.lr_drop_fraction <= 1),
-                ("lr_drop_epoch", "at least 0", self.lr_drop_epoch is None or self.lr_drop_epoch >= 0),
-                ("lr_drop_factor", "above 0", self.lr_drop_factor > 0),
-                ("weight_decay", "at least 0", self.weight_decay >= 0),
-                ("clip_norm", "above 0", self.clip_norm > 0),
-                ("threads", "at least 1", self.threads >= 1),
-                ("labelled", "a share from 0 to 1", 0 <= self.labelled <= 1),
-                ("teacher_forcing", "a share from 0 to 1", 0 <= self.teacher_forcing <= 1),
-                ("accumulate", "at least 1", self.accumulate >= 1),
-                ("progress_videos", "at least 0", self.progress_videos >= 0),
-                ("progress_every", "at least 1", self.progress_every >= 1),
-            )
-            if not good
-        ]
-        if problems:
-            raise InputError(problems)
+        check_ranges(
+            "training.",
+            [
+                ("epochs", self.epochs, "at least 1", self.epochs >= 1),
+                ("learning_rate", self.learning_rate, "above 0", self.learning_rate > 0),
+                ("lr_drop_fraction", self.lr_drop_fraction, "from 0 to 1", 0 <= self.lr_drop_fraction <= 1),
+                (
+                    "lr_drop_epoch",
+                    self.lr_drop_epoch,
+                    "at least 0",
+                    self.lr_drop_epoch is None or self.lr_drop_epoch >= 0,
+                ),
+                ("lr_drop_factor", self.lr_drop_factor, "above 0", self.lr_drop_factor > 0),
+                ("weight_decay", self.weight_decay, "at least 0", self.weight_decay >= 0),
+                ("clip_norm", self.clip_norm, "above 0", self.clip_norm > 0),
+                ("threads", self.threads, "at least 1", self.threads >= 1),
+                ("labelled", self.labelled, "from 0 to 1", 0 <= self.labelled <= 1),
+                ("teacher_forcing", self.teacher_forcing, "from 0 to 1", 0 <= self.teacher_forcing <= 1),
+                ("accumulate", self.accumulate, "at least 1", self.accumulate >= 1),
+                ("progress_videos", self.progress_videos, "at least 0", self.progress_videos >= 0),
+                ("progress_every", self.progress_every, "at least 1", self.progress_every >= 1),
+            ],
+        )
 
     @property
     def forced_epochs(self) -> int:

@@ -1,0 +1,267 @@
+"""Frozen dataclasses as configurations: typed overrides by dotted path, JSON round trips and differences.
+
+Knows no method. A method's configuration inherits from `Config`, see `mucon.config.TrainConfig`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self, Union
+
+from mucon.errors import InputError, Problem, nearest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Base of a method's configuration.
+
+    A subclass is a frozen dataclass with slots whose fields all have defaults. A field is an int, float, bool, str,
+    `Literal`, tuple of one of them, an optional one, or a frozen dataclass of such fields. One field is `seed: int`.
+
+    Attributes:
+        NOT_TRAINED: paths, or their first parts, that do not change the trained weights.
+    """
+
+    NOT_TRAINED: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def seed(self) -> int:
+        """Seed of the run; each subclass declares it as a field."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nested dictionaries of numbers, strings and lists, for JSON."""
+        return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Self:
+        """The inverse of `to_dict`; absent keys keep their defaults.
+
+        Raises:
+            InputError: one problem per unknown key and per value of a wrong type or out of range.
+        """
+        return cls().with_values(flatten(value))
+
+    def override(self, path: str, value: Any) -> Self:
+        """Returns a copy with one value replaced.
+
+        Args:
+            path: dotted, such as `loss.smoothing`.
+            value: of the field's type, or its text as on a command line (`"0.1"`, `"1,2,4"`, `"none"`).
+
+        Raises:
+            InputError: an unknown path, a value of a wrong type or out of range.
+        """
+        return self.with_values({path: value})
+
+    def with_values(self, values: Mapping[str, Any]) -> Self:
+        """Returns a copy with several values replaced at once.
+
+        Raises:
+            InputError: as `override`; one problem per path.
+        """
+        types_by_path = field_types(type(self))
+        problems: list[Problem] = []
+        converted: dict[str, Any] = {}
+        for path, value in values.items():
+            if path not in types_by_path:
+                problems.append(_unknown_setting(path, list(types_by_path)))
+                continue
+            try:
+                converted[path] = convert(path, value, types_by_path[path])
+            except InputError as error:
+                problems.extend(error.problems)
+        copy: Self = _with_leaves(self, converted, problems)
+        if problems:
+            raise InputError(problems)
+        return copy
+
+    def differences(self) -> dict[str, Any]:
+        """The values, by path, that differ from the defaults, in the order of the fields."""
+        default = flatten(type(self)().to_dict())
+        return {path: value for path, value in flatten(self.to_dict()).items() if value != default[path]}
+
+    def trained_differences(self) -> dict[str, Any]:
+        """`differences` without the seed and without settings that do not change the trained weights."""
+        ignored = ("seed", *self.NOT_TRAINED, *self.unused())
+        return {
+            path: value
+            for path, value in self.differences().items()
+            if not any(path == part or path.startswith(part + ".") for part in ignored)
+        }
+
+    def unused(self) -> tuple[str, ...]:
+        """Paths without effect because another setting takes precedence."""
+        return ()
+
+
+def flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested dictionaries as one, keys joined by dots.
+
+    >>> flatten({"a": {"b": 1}, "c": [2]})
+    {'a.b': 1, 'c': [2]}
+    """
+    flat: dict[str, Any] = {}
+    for key, item in value.items():
+        if isinstance(item, dict):
+            flat.update(flatten(item, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = item
+    return flat
+
+
+def field_types(config: type, prefix: str = "") -> dict[str, Any]:
+    """The type of every leaf by dotted path."""
+    leaves: dict[str, Any] = {}
+    hints = typing.get_type_hints(config)
+    for f in dataclasses.fields(config):
+        kind = hints[f.name]
+        if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+            leaves.update(field_types(kind, f"{prefix}{f.name}."))
+        else:
+            leaves[prefix + f.name] = kind
+    return leaves
+
+
+def convert(path: str, value: Any, kind: Any) -> Any:
+    """A value, or its text, as the type of a field.
+
+    Raises:
+        InputError: the value cannot be converted; the problem contains the path, the value and the expected type.
+    """
+    options = typing.get_args(kind) if typing.get_origin(kind) in (Union, types.UnionType) else (kind,)
+    if type(None) in options and (value is None or (isinstance(value, str) and value.lower() == "none")):
+        return None
+    for option in options:
+        if option is not type(None):
+            try:
+                return _as(value, option)
+            except ValueError:
+                continue
+    expected = " or ".join(map(_expected, options))
+    raise InputError(Problem(rule="type", place=path, value=value, expected=expected))
+
+
+def setting_text(value: object) -> str:
+    """A value as `--set` takes it, the inverse of `convert`.
+
+    >>> setting_text([1, 2]), setting_text(None), setting_text(True), setting_text("box"), setting_text(0.1)
+    ('1,2', 'none', 'true', 'box', '0.1')
+    """
+    if isinstance(value, list | tuple):
+        return ",".join(map(setting_text, value))
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
+
+
+def parse_settings(settings: Iterable[str]) -> dict[str, str]:
+    """Texts of paths and values as the option `--set` takes them; a later item replaces an earlier one.
+
+    Raises:
+        InputError: one problem per item without `=`.
+
+    >>> parse_settings(["loss.smoothing=0.2"])
+    {'loss.smoothing': '0.2'}
+    """
+    pairs = [(item, *item.partition("=")) for item in settings]
+    problems = [
+        Problem(rule="type", place="--set", value=item, expected="PATH=VALUE")
+        for item, _, equals, _ in pairs
+        if not equals
+    ]
+    if problems:
+        raise InputError(problems)
+    return {path.strip(): value.strip() for _, path, _, value in pairs}
+
+
+def _unknown_setting(path: str, paths: list[str]) -> Problem:
+    return Problem(
+        rule="unknown",
+        place=path,
+        value=path,
+        message=f"unknown setting{nearest(path, paths)}",
+        hint="`mucon recipes` lists all settings",
+    )
+
+
+def _with_leaves(config: Any, leaves: Mapping[str, Any], problems: list[Problem]) -> Any:
+    """A copy with converted values by dotted path; problems of the parts' own checks are appended."""
+    replaced: dict[str, Any] = {}
+    parts: dict[str, dict[str, Any]] = {}
+    for path, value in leaves.items():
+        name, _, rest = path.partition(".")
+        if rest:
+            parts.setdefault(name, {})[rest] = value
+        else:
+            replaced[name] = value
+    for name, values in parts.items():
+        replaced[name] = _with_leaves(getattr(config, name), values, problems)
+    try:
+        return dataclasses.replace(config, **replaced)
+    except InputError as error:
+        problems.extend(error.problems)
+        return config
+
+
+def _as(value: Any, kind: Any) -> Any:
+    """The value as a type that is no union.
+
+    Raises:
+        ValueError: the value cannot be converted.
+    """
+    if typing.get_origin(kind) is tuple:
+        return _tuple(value, typing.get_args(kind)[0])
+    if typing.get_origin(kind) is Literal:
+        accepted = value in typing.get_args(kind)
+    elif kind is bool:
+        text = str(value).lower()
+        accepted = isinstance(value, bool | str) and text in ("true", "false")
+        value = text == "true"
+    elif kind in (int, float):
+        accepted = isinstance(value, str | int | kind) and not isinstance(value, bool)
+        if accepted:
+            return _number(value, kind)
+    else:
+        accepted = isinstance(value, kind)
+    if not accepted:
+        raise ValueError(value)
+    return value
+
+
+def _tuple(value: Any, kind: Any) -> tuple[Any, ...]:
+    items = ([] if not value.strip() else value.split(",")) if isinstance(value, str) else value
+    if not isinstance(items, list | tuple):
+        raise ValueError(value)
+    return tuple(_as(item.strip() if isinstance(item, str) else item, kind) for item in items)
+
+
+def _number(value: Any, kind: type[int] | type[float]) -> int | float:
+    try:
+        number = kind(value)
+    except OverflowError as error:
+        raise ValueError(value) from error
+    if not math.isfinite(number):
+        raise ValueError(value)
+    return number
+
+
+def _expected(kind: Any) -> str:
+    if kind is type(None):
+        return "none"
+    if typing.get_origin(kind) is Literal:
+        return "one of " + ", ".join(map(str, typing.get_args(kind)))
+    if typing.get_origin(kind) is tuple:
+        return f"a list of {_expected(typing.get_args(kind)[0]).removeprefix('a ')}s (as 1,2,4)"
+    return {int: "a whole number", float: "a finite number", bool: "true or false", str: "a text"}.get(kind, str(kind))
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    return list(value) if isinstance(value, tuple) else value
