@@ -158,8 +158,8 @@ def resume(path: Path, *, method: str, config: Config, size: Mapping[str, Any], 
     if not files.exists(path):
         return None
     saved = files.read(path)
-    different = _differences(path, saved, method, config)
-    if (dict(size), vocabulary) != (dict(saved.size), saved.vocabulary):
+    different = ["method"] if saved.method != method else _differences(path, saved, config)
+    if saved.method == method and (dict(size), vocabulary) != (dict(saved.size), saved.vocabulary):
         different.append("data")
     if different:
         raise InputError(
@@ -174,9 +174,7 @@ def resume(path: Path, *, method: str, config: Config, size: Mapping[str, Any], 
     return saved
 
 
-def _differences(path: Path, saved: Saved, method: str, config: Config) -> list[str]:
-    if saved.method != method:
-        return ["method"]
+def _differences(path: Path, saved: Saved, config: Config) -> list[str]:
     with files.parsing(path / files.CONFIG):
         before = type(config).from_dict(saved.config)
     requested, trained = config.trained_differences(), before.trained_differences()
