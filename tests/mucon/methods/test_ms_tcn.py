@@ -156,9 +156,7 @@ def test_the_gradient_of_the_smoothing_loss_is_that_of_finite_differences_with_t
         return (later - earlier).square().clamp(max=9.0).sum() / (6 * 4)
 
     earlier, later = values[:, :-1].detach().clone(), values[:, 1:].detach().clone().requires_grad_()
-    assert torch.autograd.gradcheck(
-        lambda later: with_fixed(later, earlier), (values[:, 1:].detach().requires_grad_(),)
-    )
+    assert torch.autograd.gradcheck(lambda moved: with_fixed(moved, earlier), (later,))
     assert smoothing_loss(values, 3.0).item() == with_fixed(values[:, 1:], earlier).item()
     (ours,) = torch.autograd.grad(smoothing_loss(values, 3.0), values)
     (theirs,) = torch.autograd.grad(with_fixed(values[:, 1:], earlier), values)
