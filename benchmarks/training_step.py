@@ -24,6 +24,7 @@ from benchmarks.harness import compare
 from mucon.config import TrainConfig
 from mucon.device import cpu_name, usable_precision
 from mucon.model import NetworkSize, build_model
+from mucon.training.mucon_learner import parameter_groups
 from mucon.training.optimiser import Optimiser
 from mucon.training.step import video_losses
 from mucon.videos import videos_of
@@ -84,7 +85,7 @@ def step(
     model = build_model(
         NetworkSize(dim=D, n_actions=N, max_segments=50), config.backbone, config.segment_branch, seed=1
     ).to(device)
-    optimiser = Optimiser(model, config.training)
+    optimiser = Optimiser(model, config.training, parameter_groups(model))
     random = np.random.default_rng(1)
     transcript = torch.from_numpy(random.integers(0, N, n_segments)).to(device)
 

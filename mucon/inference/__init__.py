@@ -1,5 +1,7 @@
-"""From weights to segmentations: the predictions, their fusion, and facts of the training videos."""
+"""From weights to segmentations: values and checks of all methods; MuCon's predictions, their fusion and predictor."""
 
-from mucon.inference.predictions import PREDICTIONS, TASKS, Prediction, align_transcript, predict
+from mucon.inference.predictions import PREDICTIONS, align_transcript, predict
+from mucon.inference.predictor import MuConPredictor
+from mucon.inference.requests import TASKS, Prediction
 
-__all__ = ["PREDICTIONS", "TASKS", "Prediction", "align_transcript", "predict"]
+__all__ = ["PREDICTIONS", "TASKS", "MuConPredictor", "Prediction", "align_transcript", "predict"]

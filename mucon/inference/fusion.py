@@ -1,6 +1,7 @@
-"""`full`: the evidence of the frame branch and the transcripts and lengths of the segment branch, fused.
+"""Fuses the evidence of the frame branch with the transcripts and lengths of the segment branch: `full`.
 
-Everything here but `frames_of` and `evidence` works on arrays and holds no interpreter lock while it decodes.
+`frames_of` and `evidence` read tensors. Everything else works on arrays and releases the interpreter lock while it
+decodes.
 """
 
 from __future__ import annotations
@@ -22,24 +23,24 @@ from mucon.decoding.prefix_tree import PrefixTree
 from mucon.decoding.published import published_lengths
 from mucon.decoding.spread_priors import Gaussian, LogNormal, NegativeBinomial
 from mucon.decoding.transcripts import Candidate, best_joint, best_of_transcripts
-from mucon.errors import InputError
+from mucon.errors import InputError, Problem
 from mucon.masks import absolute_lengths
 from mucon.model import Decoded
 from mucon.segments import Segmentation
 
 LEAST_SHARE = 1e-6
-"""An action's prior is at least so much: one that is never seen in training is not divided by zero."""
+"""Lower bound of an action's prior, so that an action absent from the training videos is not divided by zero."""
 SPREAD_PRIORS: Mapping[str, Callable[[ArrayLike, ArrayLike], LengthPrior]] = {
     "gaussian": Gaussian,
     "log_normal": LogNormal,
     "negative_binomial": NegativeBinomial,
 }
 PUBLISHED_LENGTH = 2000
-"""The longest segment of the published program's decoder, in frames."""
+"""Longest segment of the published program's decoder, in frames."""
 
 
 def frames_of(log_lengths: Tensor, n_frames: int) -> NDArray[np.float64]:
-    """Relative log lengths `[M]` of the segment branch as real frames `[M]` that sum to T."""
+    """Converts relative log lengths `[M]` of the segment branch to real frames `[M]` that sum to T."""
     if not len(log_lengths):
         return np.zeros(0)
     frames: NDArray[np.float64] = absolute_lengths(log_lengths.double(), n_frames).cpu().numpy()
@@ -47,15 +48,15 @@ def frames_of(log_lengths: Tensor, n_frames: int) -> NDArray[np.float64]:
 
 
 def evidence(log_probs: Tensor, checkpoint: Checkpoint, decoding: DecodingConfig) -> NDArray[np.floating]:
-    """`[T, N]`: the frames' log probabilities, less the log of each action's prior where the choices say so.
+    """`[T, N]`: the frames' log probabilities, minus the log of each action's prior if `class_prior` asks for it.
 
     Raises:
-        InputError: the checkpoint does not know the prior.
+        InputError: the checkpoint contains no facts about the training videos.
     """
     values: NDArray[np.floating] = log_probs.cpu().numpy()
     if decoding.class_prior == "none":
         return values
-    shares = np.maximum(np.asarray(_facts(checkpoint).frame_shares), LEAST_SHARE)
+    shares = np.maximum(np.asarray(_facts(checkpoint, "decoding.class_prior").frame_shares), LEAST_SHARE)
     divided: NDArray[np.floating] = values - np.log(shares)
     return divided
 
@@ -66,9 +67,10 @@ def best_training_transcript(
     """The training transcript that fits the evidence `[T, N]` best.
 
     Raises:
-        InputError: the checkpoint does not know them, or none fits the recording.
+        InputError: the checkpoint contains no facts about the training videos, or all transcripts have more segments
+            than the recording has frames.
     """
-    facts = _facts(checkpoint)
+    facts = _facts(checkpoint, "decoding.transcripts")
     index, lengths, _ = best_of_transcripts(
         log_probs,
         _prefix_tree(facts.transcripts),
@@ -80,7 +82,7 @@ def best_training_transcript(
 
 
 def candidates_of(named: Sequence[Decoded], n_frames: int, n_actions: int, decoding: DecodingConfig) -> list[Candidate]:
-    """The transcripts of a beam that a recording of T frames can have, with priors about their predicted lengths."""
+    """The transcripts of a beam with at most T segments, with priors around their predicted lengths."""
     return [
         Candidate(
             one.transcript,
@@ -97,7 +99,7 @@ def candidates_of(named: Sequence[Decoded], n_frames: int, n_actions: int, decod
 def best_candidate(
     log_probs: NDArray[np.floating], candidates: Sequence[Candidate], decoding: DecodingConfig
 ) -> Segmentation:
-    """The candidate with the highest joint score for the evidence `[T, N]`; no segment where there is none."""
+    """The candidate with the highest joint score for the evidence `[T, N]`; no segment without candidates."""
     if not candidates:
         return Segmentation.of([], [])
     index, lengths, _ = best_joint(log_probs, candidates, max_length=decoding.max_length)
@@ -109,11 +111,16 @@ def _prefix_tree(transcripts: tuple[tuple[int, ...], ...]) -> PrefixTree:
     return PrefixTree.of(transcripts)
 
 
-def _facts(checkpoint: Checkpoint) -> TrainingFacts:
+def _facts(checkpoint: Checkpoint, setting: str) -> TrainingFacts:
     if checkpoint.facts is None:
         raise InputError(
-            "decoding.transcripts=training and decoding.class_prior=training use what is known of the training videos, "
-            "this checkpoint knows nothing of them: evaluate it with the store that it was trained on"
+            Problem(
+                rule="missing",
+                place=setting,
+                value="training",
+                message="the checkpoint contains no facts about its training videos",
+                hint="evaluate it with the store that it was trained on",
+            )
         )
     return checkpoint.facts
 
@@ -121,14 +128,14 @@ def _facts(checkpoint: Checkpoint) -> TrainingFacts:
 def align(
     log_probs: NDArray[np.floating], transcript: Ints, lengths: NDArray[np.float64], decoding: DecodingConfig
 ) -> Segmentation:
-    """The transcript with the lengths that agree best with the frames: `full`, whatever the transcript comes from.
+    """The transcript with the lengths that fit the frames and the predicted lengths best.
 
     Args:
-        log_probs: `[T, N]`, of the frame branch.
+        log_probs: `[T, N]` of the frame branch.
         transcript: `[M]`, M <= T.
-        lengths: `[M]` frames, real, predicted by the segment branch.
-        decoding: prior on the lengths and their cap. The `published` method gives the labels that its program gives:
-            their runs need not be the transcript.
+        lengths: `[M]` real frames, predicted by the segment branch.
+        decoding: prior on the lengths and their cap. With `method=published` the result has the published program's
+            labels, whose runs may differ from the transcript.
 
     Source: paper, equations (14) and (15).
     """
@@ -146,7 +153,7 @@ def align(
 def length_prior(
     transcript: Ints, lengths: NDArray[np.float64], n_actions: int, decoding: DecodingConfig
 ) -> LengthPrior:
-    """The prior of a transcript's lengths around the predicted ones."""
+    """Prior of a transcript's lengths around the predicted ones."""
     if decoding.length_prior == "none":
         return Flat()
     if decoding.length_prior == "class":
@@ -157,5 +164,5 @@ def length_prior(
 
 
 def _class_means(transcript: Ints, lengths: NDArray[np.float64], n_actions: int) -> NDArray[np.float64]:
-    """`[N]`, the mean predicted length of each action in this recording, 1 for the absent ones."""
+    """`[N]` mean predicted length of each action in this recording, 1 for absent actions."""
     return class_mean_lengths([(transcript, lengths)], n_actions, fallback=1.0)

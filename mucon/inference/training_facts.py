@@ -1,4 +1,4 @@
-"""What inference may use of the training videos, as the trained network sees them."""
+"""Facts about the training videos that inference may use, computed with the trained network."""
 
 from __future__ import annotations
 
@@ -17,23 +17,25 @@ from mucon.videos import Video
 def training_facts(checkpoint: Checkpoint, videos: Sequence[Video], device: torch.device) -> TrainingFacts:
     """Aligns every training video with its transcript, and counts.
 
-    No annotated length is used: an action's mean length and share are those of the network's own `full` alignment.
+    Uses no annotated length: an action's mean length and share are those of the network's own `full` alignment.
 
     Args:
-        checkpoint: a trained model in evaluation mode on the device; it does not change.
-        videos: those of the training, with transcripts.
-        device: the model's.
+        checkpoint: a trained model in evaluation mode on the device; not changed.
+        videos: the training videos, with transcripts.
+        device: device of the model.
     """
-    found = [
+    aligned = [
         align_transcript(
             checkpoint, video.features(device), video.transcript, predictions=("full",), decoding=DecodingConfig()
         ).segmentations["full"]
         for video in videos
     ]
     frames = np.zeros(checkpoint.vocabulary.n_actions)
-    for one in found:
-        frames += np.bincount(one.transcript, weights=one.lengths, minlength=len(frames))
-    means = class_mean_lengths(((one.transcript, one.lengths) for one in found), len(frames))
+    for segmentation in aligned:
+        frames += np.bincount(segmentation.transcript, weights=segmentation.lengths, minlength=len(frames))
+    means = class_mean_lengths(
+        ((segmentation.transcript, segmentation.lengths) for segmentation in aligned), len(frames)
+    )
     return TrainingFacts(
         transcripts=tuple(sorted({video.transcript for video in videos})),
         mean_lengths=tuple(means.tolist()),

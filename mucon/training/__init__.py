@@ -1,5 +1,6 @@
-"""From videos to weights: the loop, its step, the optimiser, supervision, progress and warm start."""
+"""From videos to weights: the loop of every method, the optimiser, supervision, progress, and MuCon's learner."""
 
-from mucon.training.loop import EpochReport, train
+from mucon.training.loop import EpochReport, Learner, Loop
+from mucon.training.mucon_learner import train
 
-__all__ = ["EpochReport", "train"]
+__all__ = ["EpochReport", "Learner", "Loop", "train"]

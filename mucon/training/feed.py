@@ -1,10 +1,9 @@
-"""The features of the training videos on the device: all of them at once, or the next one while this one is used."""
+"""The features of the training videos on the device: all of them at once, or the next one read ahead."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
 from typing import Self
 
 import torch
@@ -13,21 +12,20 @@ from torch import Tensor
 from mucon.videos import Video
 
 RESIDENT_BYTES = 1 << 30
-"""A processor keeps the features converted where all of them take at most this; a mapped store is read again fast."""
+"""Features up to this size stay converted in the memory of a CPU; a mapped store is read again quickly."""
 RESIDENT_SHARE = 0.15
-"""A GPU keeps them where all of them take at most this share of its free memory, since trials share it."""
+"""Features up to this share of a GPU's free memory stay there, since trials share the GPU."""
 
 
 class Feed:
-    """Gives the features of videos by their index; a context manager.
+    """Returns the features of videos by index; a context manager.
 
     Args:
-        videos: all that may be asked for.
-        device: where the features go.
-        dtype: of the features there.
-        resident: all at once; decided by their size where it is None.
-        ahead: read the next video in a thread; decided by the device where it is None (a processor would compute
-            with one core less).
+        videos: all videos that may be requested.
+        device: device of the features.
+        dtype: type of the features there.
+        resident: keep all features on the device; by default decided by their size.
+        ahead: read the next video in a thread; by default on a GPU only (on a CPU it would cost a core).
     """
 
     def __init__(
@@ -46,14 +44,12 @@ class Feed:
         self.resident = [self._read(index) for index in range(len(videos))] if resident else None
         is_gpu = device.type == "cuda"
         self.pool = ThreadPoolExecutor(1) if not resident and (is_gpu if ahead is None else ahead) else None
-        self.coming: dict[int, Future[Tensor]] = {}
+        self.pending: dict[int, Future[Tensor]] = {}
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.pool is not None:
             self.pool.shutdown(cancel_futures=True)
 
@@ -61,17 +57,17 @@ class Feed:
         """Features `[T, D]` of a video on the device.
 
         Args:
-            index: of the video.
-            then: index of the one that will be asked for next, which may be read meanwhile.
+            index: index of the video.
+            then: index of the video that is requested next, which may be read meanwhile.
         """
         if self.resident is not None:
             return self.resident[index]
         if self.pool is None:
             return self._read(index)
-        there = self.coming.pop(index, None)
-        features = self._read(index) if there is None else there.result()
-        if then is not None and then not in self.coming:
-            self.coming[then] = self.pool.submit(self._read, then)
+        pending = self.pending.pop(index, None)
+        features = self._read(index) if pending is None else pending.result()
+        if then is not None and then not in self.pending:
+            self.pending[then] = self.pool.submit(self._read, then)
         return features
 
     def _read(self, index: int) -> Tensor:

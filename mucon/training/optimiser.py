@@ -2,60 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from mucon.errors import InputError
-from mucon.model.network import MuConNetwork
-from mucon.training_config import TrainingConfig
+from mucon.errors import InputError, Problem
 
 ADAM_DECAY = (0.9, 0.999)
-"""Of the running means of the gradient and of its square; torch's defaults."""
+"""Decay of the running means of the gradient and of its square; torch's defaults."""
 ADAM_EPSILON = 1e-8
 
 
-def parameter_groups(model: MuConNetwork) -> dict[str, list[nn.Parameter]]:
-    """The two groups whose gradients are clipped separately.
+class Descent(Protocol):
+    """The settings that the optimiser reads, for example from `TrainingConfig`."""
 
-    `encoder`: backbone, its norm, the encoder LSTM and its two linear layers; `decoder`: everything else.
-    """
-    branch = model.segment_branch
-    encoder = [
-        parameter
-        for module in (model.backbone, branch.encoder, branch.initial_hidden, branch.initial_cell)
-        for parameter in module.parameters()
-    ]
-    names = {id(parameter) for parameter in encoder}
-    return {"encoder": encoder, "decoder": [p for p in model.parameters() if id(p) not in names]}
+    @property
+    def optimiser(self) -> Literal["sgd", "adam"]:
+        """Stochastic gradient descent without momentum, or Adam."""
 
+    @property
+    def weight_decay(self) -> float:
+        """Weight decay of every parameter, at least 0."""
 
-def _order_in_memory(model: MuConNetwork, group: list[nn.Parameter]) -> list[nn.Parameter]:
-    """On a GPU the LSTM's weights stand first, then its biases: cuDNN then reads them without a copy."""
-    lstm = list(model.segment_branch.encoder.parameters())
-    if not group[0].is_cuda or not any(p is lstm[0] for p in group):
-        return group
-    first = sorted(lstm, key=lambda p: p.ndim == 1)
-    return [*first, *(p for p in group if not any(p is q for q in lstm))]
+    @property
+    def clip_norm(self) -> float | None:
+        """Largest gradient norm of a group; None does not clip."""
 
 
 class Optimiser:
     """Stochastic gradient descent without momentum, or Adam, on flat memory.
 
-    All weights, and all gradients, stand behind each other in one tensor each (the modules' parameters are views), so
-    that clipping and the step are a handful of operations whatever the number of layers. The weights may not be
-    replaced from outside while it lives, only changed in place.
+    All weights are stored one after another in one tensor, and so are all gradients (the modules' parameters are
+    views), so that clipping and the step take a handful of operations for any number of layers. While the optimiser
+    is in use, the weights may be changed in place, but not replaced.
 
     Args:
-        model: already on its device; its parameters become views.
+        model: on its device; its parameters become views.
         config: kind, weight decay and clipping.
+        groups: name -> parameters that are clipped together, in their order in memory; together all parameters of the
+            model. By default one group, `all`.
     """
 
-    def __init__(self, model: MuConNetwork, config: TrainingConfig) -> None:
+    def __init__(
+        self, model: nn.Module, config: Descent, groups: Mapping[str, Sequence[nn.Parameter]] | None = None
+    ) -> None:
         self.config = config
         names = {id(parameter): name for name, parameter in model.named_parameters()}
-        groups = {name: _order_in_memory(model, group) for name, group in parameter_groups(model).items()}
+        groups = {"all": list(model.parameters())} if groups is None else groups
         parameters = [p for group in groups.values() for p in group]
         self.weights = torch.cat([p.detach().reshape(-1) for p in parameters])
         self.gradients = torch.zeros_like(self.weights)
@@ -77,13 +72,18 @@ class Optimiser:
 
     @torch.no_grad()
     def step(self, learning_rate: float, n_videos: int = 1) -> Tensor:
-        """Averages over the videos, clips, decays, steps, clears; gives the groups' norms `[2]` before clipping."""
+        """Averages the gradients over the videos, clips, decays, steps and clears them.
+
+        Returns:
+            Norm of each group's gradient before clipping, `[groups]`.
+        """
         if n_videos > 1:
             self.gradients.div_(n_videos)
         norms = torch.stack([torch.linalg.vector_norm(group) for group in self.groups.values()])
-        scales = (self.config.clip_norm / (norms + 1e-6)).clamp(max=1.0)
-        for group, scale in zip(self.groups.values(), scales, strict=True):
-            group.mul_(scale)
+        if self.config.clip_norm is not None:
+            scales = (self.config.clip_norm / (norms + 1e-6)).clamp(max=1.0)
+            for group, scale in zip(self.groups.values(), scales, strict=True):
+                group.mul_(scale)
         self.n_steps += 1
         if self.moments:
             self._adam(learning_rate)
@@ -103,7 +103,7 @@ class Optimiser:
         self.weights.addcdiv_(mean, deviation, value=-learning_rate / for_mean)
 
     def state(self) -> dict[str, Tensor]:
-        """What a later process needs beside the weights to go on to the same bits; nothing for `sgd`."""
+        """The tensors that another process needs besides the weights to resume with the same bits; none for `sgd`."""
         if not self.moments:
             return {}
         state = {
@@ -114,18 +114,19 @@ class Optimiser:
         return {**state, "n_steps": torch.tensor([self.n_steps])}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Takes over what `state` gave.
+        """Copies a state that `state` returned.
 
         Raises:
-            InputError: it is not the state of such an optimiser for such a model.
+            InputError: the state belongs to another optimiser or model.
         """
         own = self.state()
-        shapes = {name: list(tensor.shape) for name, tensor in state.items()}
-        if shapes != {name: list(tensor.shape) for name, tensor in own.items()}:
-            raise InputError(
-                f"the state of the optimiser {self.config.optimiser} is that of this model, what is there is "
-                f"{_difference(shapes, own)}: restore a copy of optimiser.safetensors, or of the whole checkpoint"
-            )
+        different = [
+            name
+            for name in sorted({*state, *own})
+            if name not in own or name not in state or state[name].shape != own[name].shape
+        ]
+        if different:
+            raise InputError(_mismatch(self.config.optimiser, different, state))
         for name, tensor in state.items():
             if name != "n_steps":
                 own[name].copy_(tensor)
@@ -133,8 +134,9 @@ class Optimiser:
             self.n_steps = int(state["n_steps"])
 
 
-def _difference(found: Mapping[str, list[int]], own: Mapping[str, Tensor]) -> str:
-    if not found:
-        return "nothing"
-    names = [name for name in sorted({*found, *own}) if name not in own or found.get(name) != list(own[name].shape)]
-    return f"another one ({len(names)} tensors differ, first {names[0]})"
+def _mismatch(kind: str, different: Sequence[str], state: Mapping[str, Tensor]) -> Problem:
+    hint = "restore a copy of optimiser.safetensors or of the whole checkpoint"
+    if not state:
+        return Problem(rule="missing", place="optimiser", message=f"no state of the optimiser {kind}", hint=hint)
+    message = f"not the state of the optimiser {kind} for this model ({len(different)} tensors differ)"
+    return Problem(rule="mismatch", place="optimiser", value=different[0], message=message, hint=hint)

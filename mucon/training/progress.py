@@ -1,49 +1,56 @@
-"""How well a network that is still training segments a few of its training videos."""
+"""Scores of a partly trained network on a few of its training videos."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
-import torch
+from torch import nn
 
-from mucon.checkpoint import Checkpoint
-from mucon.decoding.config import DecodingConfig
-from mucon.inference import predict
 from mucon.metrics.scores import score
+from mucon.segments import Segmentation
 from mucon.videos import Video
-
-SHOWN = (("frames", "mof"), ("full", "mof"), ("full", "matching_score"))
-"""Prediction and metric of each number."""
 
 
 def videos_to_score(videos: Sequence[Video], at_most: int, seed: int) -> list[Video]:
-    """Some of the training videos whose lengths are known, the same in each epoch; none where none are known."""
-    known = [video for video in videos if video.lengths is not None]
-    order = np.random.default_rng([seed, 0x5C0]).permutation(len(known))
-    return [known[i] for i in sorted(order[:at_most])]
+    """Up to `at_most` of the training videos with known lengths, the same in each epoch."""
+    annotated = [video for video in videos if video.lengths is not None]
+    order = np.random.default_rng([seed, 0x5C0]).permutation(len(annotated))
+    return [annotated[i] for i in sorted(order[:at_most])]
 
 
-def progress_scores(checkpoint: Checkpoint, videos: Sequence[Video], device: torch.device) -> dict[str, float]:
-    """Scores by name, as `full.mof`; nothing without videos. Neither weights nor random generators change.
+@contextlib.contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Puts the network into evaluation mode, and back into its mode afterwards."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)
 
-    `full` is decoded as in the paper whatever the configuration says: some choices need facts that are only known
-    when training has ended, and none of them may end it.
+
+def progress_scores(
+    videos: Sequence[Video],
+    predict: Callable[[Video], Mapping[str, Segmentation]],
+    metrics: Iterable[tuple[str, str]],
+    background_ids: Sequence[int],
+) -> dict[str, float]:
+    """Scores under names such as `full.mof`; empty without annotated videos.
+
+    Args:
+        videos: the videos to score.
+        predict: returns a video's segmentations by name of the prediction.
+        metrics: prediction and metric of each score; a metric that no video defines is left out.
+        background_ids: ids of the background actions.
     """
     truths = [truth for video in videos if (truth := video.segmentation) is not None]
     if not truths:
         return {}
-    was_training = checkpoint.model.training
-    checkpoint.model.eval()
-    try:
-        found = [
-            predict(checkpoint, video.features(device), predictions=("frames", "full"), decoding=DecodingConfig())
-            for video in videos
-        ]
-    finally:
-        checkpoint.model.train(was_training)
+    predicted = [predict(video) for video in videos]
     scores = {
-        name: score(truths, [one.segmentations[name] for one in found], checkpoint.vocabulary.background_ids).values
-        for name in ("frames", "full")
+        name: score(truths, [segmentations[name] for segmentations in predicted], background_ids).values
+        for name in dict.fromkeys(name for name, _ in metrics)
     }
-    return {f"{name}.{metric}": scores[name][metric] for name, metric in SHOWN if metric in scores[name]}
+    return {f"{name}.{metric}": scores[name][metric] for name, metric in metrics if metric in scores[name]}

@@ -1,4 +1,4 @@
-"""One video's losses put together. Nothing here reads a value back from the device."""
+"""The losses of one video. Nothing here reads a value back from the device."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import torch
 from torch import Tensor
 
 from mucon import losses, masks
-from mucon.errors import InputError
+from mucon.errors import InputError, Problem
 from mucon.losses import LossConfig
 from mucon.masks import MaskConfig
 from mucon.model.network import TeacherForced
 
 TERMS = ("total", "mutual_consistency", "transcript", "length", "smoothing")
-"""Names of the losses of every video, in the order of `video_losses`' vector."""
+"""Losses of every video, in the order in which they are reported."""
 SUPERVISED_TERMS = ("frame", "supervised_length")
-"""Names of the losses that only labelled videos have, after those."""
+"""Additional losses of labelled videos, reported after those."""
 
 
 class FrameLabels(NamedTuple):
-    """What is known of a labelled video beside its transcript.
+    """Annotation of a labelled video.
 
     Attributes:
-        labels: `[T]` int64, the action of each frame.
-        lengths: `[M]` int64, frames of each segment.
+        labels: `[T]` int64 action of each frame.
+        lengths: `[M]` int64 frames of each segment.
     """
 
     labels: Tensor
@@ -43,16 +43,18 @@ def video_losses(
     labels: FrameLabels | None = None,
     own: Tensor | None = None,
 ) -> dict[str, Tensor]:
-    """The terms of a video's loss and their weighted sum `total`, scalars of float32 or wider.
+    """Computes the terms of a video's loss and their weighted sum `total`, scalars of float32 or wider.
+
+    The weight of each term is the field of `config` with the term's name; a term of weight 0 is still reported.
 
     Args:
-        outputs: of the network with teacher forcing, or of its free running.
+        outputs: outputs of the network, with teacher forcing or free running.
         transcript: `[M]` int64.
-        mask_config: how segments become masks.
-        config: weights and choices. A term of weight 0 is still reported.
-        labels: of a labelled video; its loss then has the `SUPERVISED_TERMS` too, and the length regulariser is only
-            reported unless `config.length_on_labelled`.
-        own: `[M]` int64, the branch's own actions where it ran free: L_mu then compares with them.
+        mask_config: shape of the masks.
+        config: weights and choices.
+        labels: given for a labelled video, whose loss includes the `SUPERVISED_TERMS`; its length regulariser is
+            reported, but counts only with `config.length_on_labelled`.
+        own: `[M]` int64 actions of a free-running segment branch, with which L_mu then compares.
 
     Source: paper, section 5.2: L = L_mu + L_t + alpha L_l + beta L_s; section 4.7 for labelled videos.
     """
@@ -88,10 +90,10 @@ def video_losses(
 
 
 def compiled_video_losses() -> Callable[..., dict[str, Tensor]]:
-    """`video_losses` through torch.compile: the same arguments and the same numbers up to rounding, in few kernels.
+    """Compiles `video_losses` with torch.compile: same arguments, same numbers up to rounding, fewer kernels.
 
-    Frames and segments are symbols of the graph, so that recordings of all lengths share it; one more is compiled for
-    each set of terms, and for recordings so long that the loops are laid out otherwise.
+    The numbers of frames and segments are symbols of the graph, so recordings of all lengths share it. Another graph
+    is compiled for each set of terms, and for recordings so long that the loops are laid out differently.
 
     Raises (when called):
         InputError: there is no compiler for the device.
@@ -107,8 +109,13 @@ def compiled_video_losses() -> Callable[..., dict[str, Tensor]]:
             return compiled(*args, **kwargs)
         except BackendCompilerFailed as error:
             raise InputError(
-                "training.compile needs a compiler (g++ on a processor, triton on a GPU), torch says "
-                f"{str(error).splitlines()[0]!r}: install one, or leave training.compile off"
+                Problem(
+                    rule="unsupported",
+                    place="training.compile",
+                    value=True,
+                    message=f"no usable compiler: {str(error).splitlines()[0]}",
+                    hint="install g++ (CPU) or triton (GPU), or set training.compile=false",
+                )
             ) from error
 
     return call
@@ -129,6 +136,6 @@ def _divisors(lengths: Tensor, latent_masks: Tensor, mask_config: MaskConfig, co
 
 
 def loss_vector(terms: Mapping[str, Tensor], names: Sequence[str] = TERMS) -> Tensor:
-    """The terms as one detached vector `[K]`, in the order of `names`; a term that a video does not have is 0."""
+    """The terms as one detached vector `[K]` in the order of `names`; a term that the video does not have is 0."""
     absent = terms["total"].detach().new_zeros(())
     return torch.stack([terms[name].detach() if name in terms else absent for name in names])

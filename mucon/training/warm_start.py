@@ -2,38 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+from torch import Tensor
+
 from mucon import checkpoint as checkpoints
-from mucon.errors import InputError
+from mucon.errors import InputError, Problem
 from mucon.model import MuConNetwork
 from mucon.videos import check_same_data
 from mucon.vocabulary import Vocabulary
 
 
 def warm_start(model: MuConNetwork, vocabulary: Vocabulary, folder: Path) -> None:
-    """Gives a model the weights of a trained one.
+    """Copies the weights of a trained model.
 
     Args:
         model: changed in place.
-        vocabulary: of the data that it will be trained on.
-        folder: of a run or of a checkpoint.
+        vocabulary: actions of the data that it is trained on next.
+        folder: of a run, a trial or a checkpoint.
 
     Raises:
-        InputError: no checkpoint there; else one for other data, whose differences are all told; else one of another
-            shape, whose differences are all told.
+        InputError: no checkpoint there, a checkpoint for other data, or one of another shape.
     """
     place = checkpoints.of_run(folder)
     trained = checkpoints.load(place)
     check_same_data(trained.vocabulary, trained.model.size.dim, vocabulary, model.size.dim)
     theirs, ours = trained.model.state_dict(), model.state_dict()
     problems = [
-        f"training.warm_start takes a model of the same shape, {place} has {name} "
-        f"{list(theirs[name].shape) if name in theirs else 'nowhere'} and the configuration asks for "
-        f"{list(ours[name].shape) if name in ours else 'none'}: use the configuration that it was trained with"
+        Problem(
+            rule="shape",
+            place=f"training.warm_start: {place}: {name}",
+            value=_shape(theirs, name),
+            message=f"expected {_text(_shape(ours, name))}, got {_text(_shape(theirs, name))}",
+            hint="use the configuration of that model",
+        )
         for name in sorted({*theirs, *ours})
-        if name not in theirs or name not in ours or theirs[name].shape != ours[name].shape
+        if _shape(theirs, name) != _shape(ours, name)
     ]
     if problems:
         raise InputError(problems)
     model.load_state_dict(theirs)
+
+
+def _shape(tensors: Mapping[str, Tensor], name: str) -> tuple[int, ...] | None:
+    return tuple(tensors[name].shape) if name in tensors else None
+
+
+def _text(shape: tuple[int, ...] | None) -> str:
+    return "no such tensor" if shape is None else str(list(shape))

@@ -17,6 +17,7 @@ from mucon.checkpoint import Checkpoint, Progress, weights_sha256
 from mucon.errors import InputError
 from mucon.model import MuConNetwork, NetworkSize, build_model
 from tests.helpers.factories import VOCABULARY, small_config
+from tests.helpers.refusals import refused
 
 ROOT = Path(__file__).parents[2]
 SIZE = NetworkSize(dim=5, n_actions=4, max_segments=11)
@@ -68,30 +69,48 @@ def flip_lowest_bit(model: MuConNetwork) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "said"),
+    ("file", "content"),
     [
-        ("state.json", b"{", "state.json cannot be read as JSON"),
-        ("state.json", b"[]", "state.json holds a JSON object, not a list"),
-        ("state.json", b'{"format_version": 1, "size": {}, "progress": {}}', "damaged"),
-        ("state.json", b'{"format_version": 1}', "damaged"),
-        ("config.json", b'{"nonsense": 3}', "'nonsense' is not a setting"),
-        ("vocabulary.json", b"{}", "damaged"),
-        ("vocabulary.json", b'{"actions": [], "background": []}', "at least one action"),
-        ("config.json", None, "config.json cannot be read"),
-        ("weights.safetensors", None, "weights.safetensors is damaged or of another model"),
-        ("weights.safetensors", b"", "weights.safetensors is damaged or of another model"),
+        ("state.json", b"{"),
+        ("state.json", b"[]"),
+        ("state.json", b'{"format_version": 1, "size": {}, "progress": {}}'),
+        ("state.json", b'{"format_version": 1}'),
+        ("vocabulary.json", b"{}"),
+        ("config.json", None),
+        ("weights.safetensors", None),
+        ("weights.safetensors", b""),
     ],
 )
-def test_damage_is_named_with_its_file(tmp_path: Path, file: str, content: bytes | None, said: str):
+def test_damage_is_named_with_its_file(tmp_path: Path, file: str, content: bytes | None):
     folder = tmp_path / "checkpoint"
     checkpoints.save(folder, make())
     if content is None:
         (folder / file).unlink()
     else:
         (folder / file).write_bytes(content)
-    with pytest.raises(InputError, match=said) as caught:
+    with refused("damaged", str(folder / file), n=1) as refusal:
         checkpoints.load(folder)
-    assert all("\n" not in problem for problem in caught.value.problems)
+    assert "\n" not in str(refusal.problems[0])
+    assert "restore" in refusal.problems[0].hint
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "place"),
+    [
+        ("config.json", b'{"nonsense": 3}', "nonsense"),
+        ("config.json", b'{"training": {"epochs": 0}}', "training.epochs"),
+        ("vocabulary.json", b'{"actions": [], "background": []}', ""),
+    ],
+)
+def test_invalid_content_is_named_with_its_file_and_place(tmp_path: Path, file: str, content: bytes, place: str):
+    folder = tmp_path / "checkpoint"
+    checkpoints.save(folder, make())
+    (folder / file).write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        checkpoints.load(folder)
+    (problem,) = caught.value.problems
+    assert problem.place.startswith(str(folder / file))
+    assert problem.place.endswith(place)
 
 
 def test_weights_that_were_cut_off_or_are_of_another_model_are_refused(tmp_path: Path):
@@ -100,14 +119,15 @@ def test_weights_that_were_cut_off_or_are_of_another_model_are_refused(tmp_path:
     weights = folder / "weights.safetensors"
     whole = weights.read_bytes()
     weights.write_bytes(whole[:-7])
-    with pytest.raises(InputError, match="damaged or of another model"):
+    with refused("damaged", str(weights), n=1):
         checkpoints.load(folder)
     weights.write_bytes(whole)
     state = json.loads((folder / "state.json").read_text())
     state["size"]["n_actions"] = 9
     (folder / "state.json").write_text(json.dumps(state))
-    with pytest.raises(InputError, match=r"another model .*frame_branch"):
+    with refused("damaged", str(weights), n=1) as refusal:
         checkpoints.load(folder)
+    assert "frame_branch" in str(refusal.problems[0])
 
 
 def test_another_format_version_is_refused_with_both_numbers(tmp_path: Path):
@@ -115,8 +135,33 @@ def test_another_format_version_is_refused_with_both_numbers(tmp_path: Path):
     checkpoints.save(folder, make())
     state = json.loads((folder / "state.json").read_text())
     (folder / "state.json").write_text(json.dumps(state | {"format_version": 99}))
-    with pytest.raises(InputError, match=r"format version 99, this mucon reads 1: "):
+    with refused("version", str(folder / "state.json"), 99, n=1):
         checkpoints.load(folder)
+
+
+def test_a_checkpoint_without_a_method_is_one_of_mucon(tmp_path: Path):
+    folder = tmp_path / "checkpoint"
+    checkpoints.save(folder, make())
+    state = json.loads((folder / "state.json").read_text())
+    assert state.pop("method") == checkpoints.method_of(folder) == "mucon"
+    (folder / "state.json").write_text(json.dumps(state))
+    assert checkpoints.method_of(folder) == "mucon"
+    assert weights_sha256(checkpoints.load(folder).model) == weights_sha256(make().model)
+
+
+def test_a_checkpoint_of_another_method_is_refused_by_name(tmp_path: Path):
+    folder = tmp_path / "checkpoint"
+    checkpoints.save(folder, make())
+    state = json.loads((folder / "state.json").read_text())
+    (folder / "state.json").write_text(json.dumps(state | {"method": "ms_tcn"}))
+    with refused("mismatch", str(folder), "ms_tcn", n=1):
+        checkpoints.load(folder)
+
+
+@pytest.mark.parametrize("inner", ["", "checkpoint", "run/checkpoint"])
+def test_the_checkpoint_of_a_run_a_trial_or_itself_is_found(tmp_path: Path, inner: str):
+    checkpoints.save(tmp_path / "folder" / inner, make())
+    assert checkpoints.of_run(tmp_path / "folder") == tmp_path / "folder" / inner
 
 
 @pytest.mark.parametrize("there", [False, True])
@@ -124,7 +169,7 @@ def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path, there: bool):
     if there:
         (tmp_path / "checkpoint").mkdir()
     assert not checkpoints.exists(tmp_path / "checkpoint")
-    with pytest.raises(InputError, match=r"no checkpoint in .*checkpoint"):
+    with refused("missing", str(tmp_path / "checkpoint"), n=1):
         checkpoints.load(tmp_path / "checkpoint")
 
 
@@ -132,7 +177,7 @@ SAVE_TWICE = """
 import sys
 from pathlib import Path
 from mucon import checkpoint
-from tests.test_checkpoint import make
+from tests.mucon.test_checkpoint import make
 for seed in (1, 2):
     checkpoint.save(Path(sys.argv[1]), make(seed, epoch=seed))
 """

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from mucon.model import NetworkSize, build_model
+from mucon.training.mucon_learner import parameter_groups
 from mucon.training.optimiser import Optimiser
 from mucon.training.step import FrameLabels, loss_vector, video_losses
 from tests.helpers.factories import small_config
@@ -40,7 +41,7 @@ def test_a_step_runs_on_tensors_that_have_no_values(variant: str, precision: tor
     labelled, free = settings.pop("labelled", False), settings.pop("free", False)
     config = small_config(**settings)
     model = build_model(SIZE, config.backbone, config.segment_branch, seed=0).to("meta").train()
-    optimiser = Optimiser(model, config.training)
+    optimiser = Optimiser(model, config.training, parameter_groups(model))
     features = torch.empty(40, 5, device="meta", dtype=precision)
     transcript = torch.empty(3, device="meta", dtype=torch.int64)
     labels = FrameLabels(torch.empty(40, device="meta", dtype=torch.int64), transcript) if labelled else None
@@ -60,7 +61,7 @@ def test_a_step_runs_on_tensors_that_have_no_values(variant: str, precision: tor
 def test_a_step_on_a_gpu_never_waits_for_it() -> None:
     config = small_config()
     model = build_model(SIZE, config.backbone, config.segment_branch, seed=0).to("cuda").train()
-    optimiser = Optimiser(model, config.training)
+    optimiser = Optimiser(model, config.training, parameter_groups(model))
     features, transcript = torch.randn(40, 5, device="cuda"), torch.tensor([0, 2, 1], device="cuda")
     for watched in (False, True):
         torch.cuda.set_sync_debug_mode("error" if watched else "default")

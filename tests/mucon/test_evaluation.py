@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,15 @@ import torch
 from mucon import checkpoint as checkpoints
 from mucon.checkpoint import Checkpoint, weights_sha256
 from mucon.decoding.config import DecodingConfig
-from mucon.errors import InputError
 from mucon.evaluation import Evaluation, evaluate
-from mucon.inference import PREDICTIONS
+from mucon.inference import PREDICTIONS, MuConPredictor
 from mucon.metrics.alignment import BY_INDEX, alignment_scores
 from mucon.metrics.boundaries import boundary_scores
 from mucon.metrics.scores import METRICS, score
 from mucon.training import train
 from mucon.videos import Video
 from tests.helpers.factories import VOCABULARY, make_video, small_config, small_videos
+from tests.helpers.refusals import matching, refused
 from tests.mucon.inference.test_predictions import checkpoint
 
 
@@ -83,14 +84,14 @@ def test_only_the_predictions_and_the_decoding_that_are_asked_for_are_used(train
 
 def test_recordings_without_true_lengths_are_all_named():
     videos = [Video.from_arrays(name, np.zeros((9, 5)), (1, 2)) for name in ("first", "second")]
-    with pytest.raises(InputError) as caught:
+    with refused("missing", n=2) as refusal:
         evaluate(checkpoint(), [*videos, *small_videos(1)])
-    for name, line in zip(("first", "second"), caught.value.problems, strict=True):
-        assert f"{name!r} has only a transcript" in line
+    assert refusal.places == ["first", "second"]
+    assert refusal.rules == ["missing", "missing"]
 
 
 def test_an_evaluation_of_nothing_is_refused():
-    with pytest.raises(InputError, match="at least one recording"):
+    with refused("missing", "videos", n=1):
         evaluate(checkpoint(), [])
 
 
@@ -185,22 +186,33 @@ def test_a_model_on_the_processor_stays_there_when_a_gpu_evaluates_it(trained: C
 
 
 def test_an_unknown_task_is_refused():
-    with pytest.raises(InputError, match=r"segmentation or alignment, not 'aligment'.*did you mean 'alignment'"):
+    with refused("unknown", "task", "aligment", n=1) as refusal:
         evaluate(checkpoint(), small_videos(1), task="aligment")
+    assert "'alignment'" in str(refusal.problems[0])
 
 
 def test_truths_that_cannot_be_evaluated_are_all_named():
     other = Video.from_arrays("other", np.zeros((9, 5)), (1, 7), (4, 5))
     crowded = Video.from_arrays("crowded", np.zeros((2, 5)), (1, 2, 1), (1, 0, 1))
-    with pytest.raises(InputError) as caught:
+    with refused("range", "other", [7], n=2) as refusal:
         evaluate(checkpoint(), [other, crowded], task="alignment")
-    assert caught.value.problems == (
-        "action ids are 0 to 3, 'other' has [7]: correct its transcript",
-        "each segment has at least one frame, 'crowded' has 3 segments and 2 frames: correct its transcript",
-    )
-    with pytest.raises(InputError) as caught:
+    assert len(matching(refusal.problems, "range", "crowded", 3)) == 1
+    with refused("range", "other", [7], n=1):
         evaluate(checkpoint(), [other, crowded])
-    assert caught.value.problems == ("action ids are 0 to 3, 'other' has [7]: correct its transcript",)
+
+
+def test_an_unknown_prediction_is_refused_before_any_recording_is_read():
+    def read() -> np.ndarray:
+        raise AssertionError
+
+    unread = dataclasses.replace(small_videos(1)[0], read=read)
+    with refused("unknown", "prediction", "viterbi", n=1):
+        evaluate(checkpoint(), [unread], predictions=("full", "viterbi"))
+
+
+def test_a_predictor_has_the_scores_of_its_checkpoint(trained: Checkpoint):
+    ours, theirs = (evaluate(one, small_videos(4)) for one in (MuConPredictor(trained), trained))
+    assert without_seconds(ours) == without_seconds(theirs)
 
 
 def test_several_threads_decode_to_the_same_scores():

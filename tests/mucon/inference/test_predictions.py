@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -14,11 +16,13 @@ from mucon.decoding.rounding import largest_remainder
 from mucon.errors import InputError
 from mucon.inference import PREDICTIONS, align_transcript, predict
 from mucon.inference.fusion import align, length_prior
+from mucon.inference.predictions import begin
 from mucon.masks import absolute_lengths
 from mucon.model import NetworkSize, build_model
 from mucon.segments import Segmentation
 from tests.helpers.factories import VOCABULARY, network_output, small_config
 from tests.helpers.oracles_decoding import best_score_by_recursion, poisson_table, true_score
+from tests.helpers.refusals import refused
 
 N = VOCABULARY.n_actions
 
@@ -136,23 +140,18 @@ def test_more_segments_than_frames_are_cut_to_one_frame_each():
 
 def test_only_the_predictions_that_are_asked_for_are_made():
     assert list(predict(checkpoint(), features(9), predictions=("segments",)).segmentations) == ["segments"]
-    with pytest.raises(InputError, match="predictions are frames, segments, full, not 'viterbi': choose"):
+    with refused("unknown", "prediction", "viterbi", n=1):
         predict(checkpoint(), features(9), predictions=("frames", "viterbi"))
 
 
 @pytest.mark.parametrize(
-    ("shape", "said"),
-    [
-        ((9, 4), r"\[T, 5\], not \[9, 4\]: give one row per frame"),
-        ((5, 9), r"not \[5, 9\]; it looks transposed: "),
-        ((9,), r"not \[9\]: "),
-        ((0, 5), r"not \[0, 5\]: "),
-        ((1, 9, 5), r"not \[1, 9, 5\]: "),
-    ],
+    ("shape", "transposed"), [((9, 4), False), ((5, 9), True), ((9,), False), ((0, 5), False), ((1, 9, 5), False)]
 )
-def test_features_of_another_shape_are_refused(shape: tuple[int, ...], said: str):
-    with pytest.raises(InputError, match=said):
+def test_features_of_another_shape_are_refused(shape: tuple[int, ...], transposed: bool):
+    with refused("shape", "features", list(shape), n=1) as refusal:
         predict(checkpoint(), torch.zeros(shape))
+    assert "[T, 5]" in str(refusal.problems[0])
+    assert ("transposed" in refusal.problems[0].hint) == transposed
 
 
 def test_predicting_changes_nothing_and_draws_nothing():
@@ -221,28 +220,23 @@ def test_a_length_cap_holds_for_the_aligned_full_prediction_alone():
     found = align_transcript(checkpoint(), features(40), GIVEN, decoding=capped).segmentations
     assert found["full"].lengths.max() <= 11
     assert found["frames"].lengths.tolist() == free["frames"].lengths.tolist()
-    with pytest.raises(InputError, match="4 of them cannot fill 40 frames"):
+    with pytest.raises(InputError, match=r"\b40\b"):
         align_transcript(checkpoint(), features(40), GIVEN, decoding=DecodingConfig(max_length=9))
 
 
 @pytest.mark.parametrize(
-    ("transcript", "said"),
-    [
-        ((), "has at least one action, that of the recording has none: name its actions"),
-        ((0, 1, 4), r"action ids are 0 to 3, the recording has \[4\]: correct its transcript"),
-        ((-1, 1), r"the recording has \[-1\]: "),
-        ((0, 1) * 5, "the recording has 10 segments and 9 frames: correct its transcript"),
-    ],
+    ("transcript", "rule", "value"),
+    [((), "missing", None), ((0, 1, 4), "range", [4]), ((-1, 1), "range", [-1]), ((0, 1) * 5, "range", 10)],
 )
-def test_a_transcript_that_cannot_be_aligned_is_refused(transcript: tuple[int, ...], said: str):
-    with pytest.raises(InputError, match=said):
+def test_a_transcript_that_cannot_be_aligned_is_refused(transcript: tuple[int, ...], rule: str, value: object):
+    with refused(rule, "transcript", value, n=1):
         align_transcript(checkpoint(), features(9), transcript)
 
 
 def test_aligning_refuses_the_same_requests_as_segmenting():
-    with pytest.raises(InputError, match="not 'viterbi'"):
+    with refused("unknown", "prediction", "viterbi", n=1):
         align_transcript(checkpoint(), features(9), GIVEN, predictions=("viterbi",))
-    with pytest.raises(InputError, match="looks transposed"):
+    with refused("shape", "features", [5, 9], n=1):
         align_transcript(checkpoint(), torch.zeros(5, 9), GIVEN)
     assert list(align_transcript(checkpoint(), features(9), GIVEN, predictions=("full",)).segmentations) == ["full"]
 
@@ -256,3 +250,41 @@ def test_aligning_changes_nothing_and_draws_nothing():
     assert all(parameter.grad is None for parameter in given.model.parameters())
     for name in PREDICTIONS:
         assert first[name].lengths.tolist() == second[name].lengths.tolist()
+
+
+@pytest.mark.parametrize("decoding", [DecodingConfig(), DecodingConfig(beam=3), DecodingConfig(max_length=30)])
+def test_the_order_and_number_of_predictions_do_not_change_them(decoding: DecodingConfig):
+    given, x = checkpoint(1, end=1.0), features(30, 1)
+    together = predict(given, x, decoding=decoding).segmentations
+    backwards = predict(given, x, predictions=PREDICTIONS[::-1], decoding=decoding)
+    assert list(backwards.segmentations) == list(backwards.seconds) == list(PREDICTIONS[::-1])
+    for name in PREDICTIONS:
+        alone = predict(given, x, predictions=(name,), decoding=decoding)
+        assert list(alone.seconds) == [name]
+        for found in (alone.segmentations[name], backwards.segmentations[name]):
+            assert found.transcript.tolist() == together[name].transcript.tolist()
+            assert found.lengths.tolist() == together[name].lengths.tolist()
+
+
+@pytest.mark.parametrize(
+    ("predictions", "beam", "cut"),
+    [(("frames",), 1, False), (("segments",), 1, True), (("full",), 1, True), (("full",), 2, False),
+     (("segments", "full"), 2, True)],
+)  # fmt: skip
+def test_only_a_prediction_with_the_greedy_transcript_is_cut(predictions: tuple[str, ...], beam: int, cut: bool):
+    found = predict(
+        checkpoint(end=-1e4, max_segments=3),
+        features(12),
+        predictions=predictions,
+        decoding=DecodingConfig(beam=beam),
+    )
+    assert found.cut == cut
+
+
+def test_decoding_may_end_in_another_thread():
+    given, x = checkpoint(2, end=-1e3), features(30)
+    end = begin(given, x)
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(end).result()
+    for name, expected in predict(given, x).segmentations.items():
+        assert found.segmentations[name].lengths.tolist() == expected.lengths.tolist()

@@ -17,13 +17,14 @@ from mucon.decoding.class_means import class_mean_lengths
 from mucon.decoding.config import DecodingConfig
 from mucon.decoding.length_priors import Poisson, PoissonPerClass
 from mucon.decoding.published import published_lengths
-from mucon.errors import InputError, Interrupted
+from mucon.errors import Interrupted
 from mucon.evaluation import evaluate
 from mucon.inference import align_transcript, predict
 from mucon.inference.fusion import evidence
 from mucon.inference.training_facts import training_facts
 from mucon.masks import absolute_lengths
 from tests.helpers.factories import VOCABULARY, network_output, small_config, small_videos
+from tests.helpers.refusals import refused
 from tests.mucon.inference.test_predictions import checkpoint, features
 from tests.mucon.test_evaluation import without_seconds
 from tests.mucon.training.test_loop import StopAfter, train_small
@@ -83,7 +84,7 @@ def test_facts_come_back_as_they_were(tmp_path: Path, trained: Checkpoint):
 def test_facts_that_are_damaged_are_named(tmp_path: Path, trained: Checkpoint, content: bytes):
     checkpoints.save(tmp_path / "copy", trained)
     (tmp_path / "copy" / "training.json").write_bytes(content)
-    with pytest.raises(InputError, match=r"copy.*: restore"):
+    with refused("damaged", str(tmp_path / "copy" / "training.json"), n=1):
         checkpoints.load(tmp_path / "copy")
 
 
@@ -196,9 +197,11 @@ def test_the_published_method_gives_the_published_decoders_labels(step: int):
 @pytest.mark.parametrize("settings", [{"transcripts": "training"}, {"class_prior": "training"}])
 def test_a_checkpoint_that_knows_nothing_of_the_training_videos_says_what_to_do(settings: dict[str, str]):
     decoding = DecodingConfig(**settings)
-    with pytest.raises(InputError, match=r"knows nothing of them: evaluate it with the store that it was trained on"):
+    setting = f"decoding.{next(iter(settings))}"
+    with refused("missing", setting, "training", n=1) as refusal:
         predict(checkpoint(end=-1e3), features(9), decoding=decoding)
-    with pytest.raises(InputError, match="knows nothing of them"):
+    assert "store" in refusal.problems[0].hint
+    with refused("missing", setting, "training"):
         evaluate(checkpoint(end=-1e3), VIDEOS, decoding=decoding)
 
 

@@ -21,10 +21,12 @@ from mucon.inference import predict
 from mucon.model import NetworkSize
 from mucon.training import EpochReport, train
 from mucon.training.feed import Feed
-from mucon.training.loop import _Run, epoch_order, step_seed
+from mucon.training.loop import Loop, epoch_order, step_seed
+from mucon.training.mucon_learner import MuConLearner
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
 from tests.helpers.factories import VOCABULARY, make_video, small_config, small_videos
+from tests.helpers.refusals import refused
 
 ROOT = Path(__file__).parents[3]
 N_VIDEOS, N_EPOCHS = 3, 2
@@ -100,7 +102,7 @@ def test_a_run_stopped_before_every_single_step_gives_the_same_bits(tmp_path: Pa
 TRAIN = """
 import sys
 from pathlib import Path
-from tests.test_training import train_small
+from tests.mucon.training.test_loop import train_small
 train_small(Path(sys.argv[1]))
 """
 
@@ -160,16 +162,16 @@ def test_the_generators_and_the_number_of_threads_are_given_back(tmp_path: Path)
 @pytest.mark.parametrize(
     ("path", "value", "named"),
     [
-        ("mask.shape", "bell", "mask.shape"),
-        ("training.learning_rate", 0.02, "training.learning_rate"),
-        ("training.epochs", N_EPOCHS + 1, "training.epochs"),
-        ("seed", 5, "seed or data"),
+        ("mask.shape", "bell", ("mask.shape",)),
+        ("training.learning_rate", 0.02, ("training.learning_rate",)),
+        ("training.epochs", N_EPOCHS + 1, ("training.epochs",)),
+        ("seed", 5, ("seed",)),
     ],
 )
 def test_the_folder_of_another_run_is_refused_and_the_difference_named(tmp_path: Path, path, value, named):
     train_small(tmp_path)
     before = digest(tmp_path)
-    with pytest.raises(InputError, match=rf"holds another run \(different: .*{named}.*choose another folder"):
+    with refused("conflict", str(tmp_path / "checkpoint"), named, n=1):
         train_small(tmp_path, CONFIG.override(path, value))
     assert digest(tmp_path) == before
 
@@ -177,9 +179,9 @@ def test_the_folder_of_another_run_is_refused_and_the_difference_named(tmp_path:
 def test_the_folder_of_a_run_on_other_actions_or_features_is_refused(tmp_path: Path):
     train_small(tmp_path)
     renamed = Vocabulary(("rest", "pour", "stir", "eat"), ("rest",))
-    with pytest.raises(InputError, match="seed or data"):
+    with refused("conflict", str(tmp_path), ("data",), n=1):
         train(CONFIG, small_videos(N_VIDEOS), renamed, folder=tmp_path, device="cpu")
-    with pytest.raises(InputError, match="seed or data"):
+    with refused("conflict", str(tmp_path), ("data",), n=1):
         train_small(tmp_path, videos=small_videos(N_VIDEOS, dim=6))
 
 
@@ -192,9 +194,7 @@ def test_another_decoding_or_number_of_threads_is_the_same_run(tmp_path: Path):
 @pytest.mark.parametrize("rate", [1e12, 1e38])
 def test_a_run_that_diverges_says_so_and_leaves_no_weights_that_are_nan(tmp_path: Path, rate: float):
     config = CONFIG.with_values({"training.learning_rate": rate, "training.clip_norm": 1e30})
-    with pytest.raises(
-        Diverged, match=r"diverged in epoch \d at video 'v\d+': .* NaN or infinite; lower training\.learning_rate"
-    ):
+    with pytest.raises(Diverged, match=r"epoch \d .*'v\d+': .*training\.learning_rate"):
         train_small(tmp_path, config.override("training.epochs", 20))
     if checkpoints.exists(tmp_path / "checkpoint"):
         found = checkpoints.load(tmp_path / "checkpoint")
@@ -249,7 +249,9 @@ def test_videos_that_cannot_be_trained_on_are_refused_before_anything_is_written
     silent = Video.from_arrays("silent", np.zeros((9, 5)))
     with pytest.raises(InputError) as caught:
         train_small(tmp_path / "run", videos=[crowded, silent])
-    assert ["crowded" in caught.value.problems[0], "silent" in caught.value.problems[1]] == [True, True]
+    assert [
+        name in str(problem) for name, problem in zip(("crowded", "silent"), caught.value.problems, strict=True)
+    ] == [True, True]
     assert not (tmp_path / "run").exists()
 
 
@@ -296,10 +298,11 @@ def test_every_epoch_has_its_own_order_of_all_videos():
 def test_a_step_reads_nothing_back_from_the_device(tmp_path: Path, settings, resident: bool):
     """Tensors on torch's `meta` device have no values: reading one (`item`, `tolist`, `numpy`, `cpu`, `if`) fails."""
     device = torch.device("meta")
-    run = _Run(CONFIG.with_values(settings), small_videos(2), VOCABULARY, tmp_path, device, 5)
-    run.feed = Feed(run.videos, device, torch.float32, resident=resident)
+    learner = MuConLearner(CONFIG.with_values(settings), small_videos(2), VOCABULARY, tmp_path, device, 5)
+    loop = Loop(learner, tmp_path)
+    loop.feed = Feed(learner.videos, device, torch.float32, resident=resident)
     for step in range(2):
-        assert run._step(step, 0, step, 0.01).device == device
+        assert loop._step(step, 0, step, 0.01).device == device
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from mucon.config import TrainConfig
 from mucon.model import MuConNetwork, NetworkSize, build_model
 from mucon.recipes import RECIPES
 from mucon.training.feed import Feed
-from mucon.training.loop import _Run, epoch_order, step_seed
+from mucon.training.loop import Loop, epoch_order, step_seed
+from mucon.training.mucon_learner import MuConLearner, parameter_groups
 from mucon.training.optimiser import Optimiser
 from mucon.videos import Video
 from tests.helpers.factories import SMALL, VOCABULARY
@@ -108,13 +109,14 @@ def fill(model: MuConNetwork) -> None:
 
 def three_steps(config: TrainConfig, folder: Path) -> tuple[list[list[float]], float]:
     videos = [recording("a", (0, 1, 2), (9, 14, 8)), recording("b", (3, 1), (30, 5)), recording("c", (2,), (3,))]
-    run = _Run(config, videos, VOCABULARY, folder, torch.device("cpu"), 5)
-    run.model.double().train()
-    fill(run.model)
-    run.optimiser = Optimiser(run.model, config.training)
-    run.feed = Feed(videos, torch.device("cpu"), torch.float64)
-    losses = [run._step(index, 0, step, 0.05).tolist() for step, index in enumerate(epoch_order(3, config.seed, 0))]
-    weights = torch.cat([parameter.detach().flatten() for _, parameter in sorted(run.model.named_parameters())])
+    learner = MuConLearner(config, videos, VOCABULARY, folder, torch.device("cpu"), 5)
+    model = learner.model.double().train()
+    fill(model)
+    learner.optimiser = Optimiser(model, config.training, parameter_groups(model))
+    loop = Loop(learner, folder)
+    loop.feed = Feed(videos, torch.device("cpu"), torch.float64)
+    losses = [loop._step(index, 0, step, 0.05).tolist() for step, index in enumerate(epoch_order(3, config.seed, 0))]
+    weights = torch.cat([parameter.detach().flatten() for _, parameter in sorted(model.named_parameters())])
     return losses, float(weights @ torch.cos(torch.arange(len(weights), dtype=torch.float64)))
 
 

@@ -1,0 +1,276 @@
+"""The files of a checkpoint, the same for every method: safetensors weights and readable JSON, no pickle.
+
+`FOLDER/weights.safetensors`, `config.json`, `vocabulary.json` and `state.json` (format version, method, size of the
+network, progress); `optimiser.safetensors` if the optimiser keeps state of its own; `training.json` once training has
+finished, if inference needs facts about the training videos. A new checkpoint is written next to the old one and
+replaces it by renaming, so that a complete checkpoint exists at any time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from mucon.errors import InputError, Problem
+from mucon.vocabulary import Vocabulary
+from storage.failpoints import reach
+
+FORMAT_VERSION = 1
+STATE = "state.json"
+CONFIG = "config.json"
+FACTS = "training.json"
+WEIGHTS = "weights.safetensors"
+_VOCABULARY = "vocabulary.json"
+_OPTIMISER = "optimiser.safetensors"
+_DEFAULT_METHOD = "mucon"
+"""Method of a checkpoint whose state.json does not contain one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Position in a training run.
+
+    Attributes:
+        epoch: completed epochs.
+        step_in_epoch: completed steps of the next epoch.
+        sums: sums of the losses and norms of those steps, by name.
+        seconds: wall time spent training.
+        finished: training is complete.
+    """
+
+    epoch: int = 0
+    step_in_epoch: int = 0
+    sums: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    finished: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """Content of a checkpoint folder.
+
+    Attributes:
+        method: name of the method that trains the model.
+        config: its configuration as `Config.to_dict` returns it.
+        vocabulary: the actions.
+        size: the parts of the network's size that the data determine; plain values.
+        progress: position in the training run.
+        weights: tensors by their names in the network's `state_dict`, on the CPU.
+        optimiser: the optimiser's own tensors, on the CPU; empty if it has none.
+        facts: facts about the training videos as plain values, or None.
+    """
+
+    method: str
+    config: Mapping[str, Any]
+    vocabulary: Vocabulary
+    size: Mapping[str, Any]
+    progress: Progress
+    weights: Mapping[str, Tensor]
+    optimiser: Mapping[str, Tensor] = field(default_factory=dict)
+    facts: Mapping[str, Any] | None = None
+
+
+def weights_sha256(model: nn.Module) -> str:
+    """SHA-256 of all weight tensors in the order of their names; equal digests mean equal bits."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {list(tensor.shape)} {tensor.dtype}\n".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def write(folder: Path, saved: Saved) -> None:
+    """Writes a checkpoint; either the old or the new one is complete at any time."""
+    fresh, previous = _beside(folder, "new"), _beside(folder, "previous")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    save_file(_on_cpu(saved.weights), fresh / WEIGHTS)
+    if saved.optimiser:
+        save_file(_on_cpu(saved.optimiser), fresh / _OPTIMISER)
+    reach("checkpoint.weights")
+    if saved.facts is not None:
+        _write_json(fresh / FACTS, saved.facts)
+    _write_json(fresh / CONFIG, saved.config)
+    _write_json(fresh / _VOCABULARY, saved.vocabulary.to_dict())
+    state = {"format_version": FORMAT_VERSION, "method": saved.method, "size": dict(saved.size)}
+    _write_json(fresh / STATE, state | {"progress": asdict(saved.progress)})
+    _sync(fresh)
+    if folder.exists():
+        shutil.rmtree(previous, ignore_errors=True)
+        folder.rename(previous)
+        reach("checkpoint.between")
+    fresh.rename(folder)
+    _sync(folder.parent)
+    shutil.rmtree(previous, ignore_errors=True)
+
+
+def of_run(folder: Path) -> Path:
+    """The checkpoint folder inside a run folder or a trial folder; the folder itself if it contains neither."""
+    inner = (folder / "checkpoint", folder / "run" / "checkpoint")
+    return next((path for path in inner if exists(path)), folder)
+
+
+def exists(folder: Path) -> bool:
+    """Whether `folder` contains a complete checkpoint, or did so when a writer was killed while replacing it."""
+    return _complete(folder) is not None
+
+
+def method_of(folder: Path) -> str:
+    """Name of the method that wrote a checkpoint.
+
+    Raises:
+        InputError: no checkpoint, another format version, or a damaged `state.json`.
+    """
+    return str(_state(_existing(folder)).get("method", _DEFAULT_METHOD))
+
+
+def read(folder: Path) -> Saved:
+    """Reads a checkpoint.
+
+    Raises:
+        InputError: no checkpoint, another format version, or damaged files.
+    """
+    place = _existing(folder)
+    state = _state(place)
+    with parsing(place / _VOCABULARY):
+        vocabulary = Vocabulary.from_dict(_read_json(place / _VOCABULARY))
+    with parsing(place / STATE):
+        size, progress = dict(state["size"]), Progress(**state["progress"])
+    optimiser = place / _OPTIMISER
+    return Saved(
+        method=str(state.get("method", _DEFAULT_METHOD)),
+        config=_read_json(place / CONFIG),
+        vocabulary=vocabulary,
+        size=size,
+        progress=progress,
+        weights=_tensors(place / WEIGHTS),
+        optimiser=_tensors(optimiser) if optimiser.exists() else {},
+        facts=_read_json(place / FACTS) if (place / FACTS).exists() else None,
+    )
+
+
+@contextlib.contextmanager
+def parsing(path: Path) -> Iterator[None]:
+    """Turns errors of the block into problems of a file.
+
+    Raises:
+        InputError: the block raises `KeyError` or `TypeError` (keys or values of another kind), or an `InputError`
+            whose places are then inside `path`.
+    """
+    try:
+        yield
+    except (KeyError, TypeError) as error:
+        message = f"missing or invalid entries ({type(error).__name__}: {error})"
+        raise InputError(_damaged(path, message)) from error
+    except InputError as error:
+        raise InputError(error.under(path)) from error
+
+
+def load_weights(model: nn.Module, saved: Saved, folder: Path) -> None:
+    """Copies the weights of a checkpoint into a network.
+
+    Args:
+        model: changed in place.
+        saved: content of `folder`.
+        folder: named if the weights do not fit.
+
+    Raises:
+        InputError: names or shapes of the weights differ from the network's.
+    """
+    try:
+        model.load_state_dict(dict(saved.weights))
+    except RuntimeError as error:
+        raise InputError(_damaged(folder / WEIGHTS, f"weights do not fit the network ({_one_line(error)})")) from error
+
+
+def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
+
+
+def _existing(folder: Path) -> Path:
+    complete = _complete(Path(folder))
+    if complete is None:
+        hint = "train a model first, or pass a run folder or its checkpoint folder"
+        problem = Problem(
+            rule="missing", place=str(folder), message=f"no checkpoint (it contains no {STATE})", hint=hint
+        )
+        raise InputError(problem)
+    return complete
+
+
+def _state(place: Path) -> dict[str, Any]:
+    state = _read_json(place / STATE)
+    version = state.get("format_version")
+    if version != FORMAT_VERSION:
+        raise InputError(
+            Problem(
+                rule="version",
+                place=str(place / STATE),
+                value=version,
+                message=f"unsupported format version {version}, expected {FORMAT_VERSION}",
+                hint="use the version of mucon that wrote the checkpoint",
+            )
+        )
+    return state
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+        return tensors
+    except (SafetensorError, OSError) as error:
+        raise InputError(_damaged(path, f"not readable as safetensors ({_one_line(error)})")) from error
+
+
+def _damaged(path: Path, message: str) -> Problem:
+    return Problem(rule="damaged", place=str(path), message=message, hint="restore a copy")
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _beside(folder: Path, word: str) -> Path:
+    return folder.with_name(f"{folder.name}.{word}")
+
+
+def _complete(folder: Path) -> Path | None:
+    candidates = (folder, _beside(folder, "previous"))
+    return next((path for path in candidates if (path / STATE).is_file()), None)
+
+
+def _write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(_damaged(path, f"not readable as JSON ({_one_line(error)})")) from error
+    if not isinstance(value, dict):
+        raise InputError(_damaged(path, f"expected a JSON object, got {type(value).__name__}"))
+    return value
+
+
+def _sync(folder: Path) -> None:
+    for path in (*folder.iterdir(), folder):
+        if path.is_dir() and path != folder:
+            continue
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,96 @@
+"""A trained MuCon model as a predictor."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from mucon.checkpoint import METHOD, Checkpoint, Progress, weights_sha256
+from mucon.config import TrainConfig
+from mucon.decoding.config import DecodingConfig
+from mucon.inference.predictions import MAIN, PREDICTIONS, align_transcript, begin
+from mucon.inference.requests import TASKS, Prediction
+from mucon.inference.training_facts import training_facts
+from mucon.videos import Video
+from mucon.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class MuConPredictor:
+    """A `mucon.method.Predictor`; see there.
+
+    Attributes:
+        checkpoint: a trained model in evaluation mode.
+    """
+
+    checkpoint: Checkpoint
+
+    method: ClassVar[str] = METHOD
+    predictions: ClassVar[tuple[str, ...]] = PREDICTIONS
+    main: ClassVar[str] = MAIN
+    tasks: ClassVar[tuple[str, ...]] = TASKS
+
+    @property
+    def config(self) -> TrainConfig:
+        """Configuration of the training."""
+        return self.checkpoint.config
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The actions."""
+        return self.checkpoint.vocabulary
+
+    @property
+    def progress(self) -> Progress:
+        """Position in the training run."""
+        return self.checkpoint.progress
+
+    @property
+    def dim(self) -> int:
+        """D of the features."""
+        return self.checkpoint.model.size.dim
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the network."""
+        return next(self.checkpoint.model.parameters()).device
+
+    def weights_sha256(self) -> str:
+        """Digest of the weights."""
+        return weights_sha256(self.checkpoint.model)
+
+    def to(self, device: torch.device) -> MuConPredictor:
+        """A copy on a device, in evaluation mode."""
+        model = copy.deepcopy(self.checkpoint.model).to(device).eval()
+        return MuConPredictor(dataclasses.replace(self.checkpoint, model=model))
+
+    def prepared(self, training_videos: Sequence[Video], decoding: DecodingConfig | None = None) -> MuConPredictor:
+        """A predictor with facts about the training videos, computed if the choices need them and they are absent."""
+        needed = (decoding or self.config.decoding).needs_training_facts and self.checkpoint.facts is None
+        if not needed or not training_videos:
+            return self
+        facts = training_facts(self.checkpoint, training_videos, self.device)
+        return MuConPredictor(dataclasses.replace(self.checkpoint, facts=facts))
+
+    def begin(
+        self, features: Tensor, *, predictions: Sequence[str] = PREDICTIONS, decoding: DecodingConfig | None = None
+    ) -> Callable[[], Prediction]:
+        """Runs the network and returns the function that decodes."""
+        return begin(self.checkpoint, features, predictions=predictions, decoding=decoding)
+
+    def align(
+        self,
+        features: Tensor,
+        transcript: Sequence[int],
+        *,
+        predictions: Sequence[str] = PREDICTIONS,
+        decoding: DecodingConfig | None = None,
+    ) -> Prediction:
+        """Aligns a known transcript, see `align_transcript`."""
+        return align_transcript(self.checkpoint, features, transcript, predictions=predictions, decoding=decoding)

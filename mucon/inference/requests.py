@@ -1,0 +1,109 @@
+"""What all methods share: a prediction as a value, the tasks, and the checks of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from mucon.errors import InputError, Problem
+from mucon.segments import Segmentation
+from mucon.vocabulary import Vocabulary
+
+TASKS = ("segmentation", "alignment")
+"""Tasks: the model names the segments, or their transcript is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Segmentations of one recording.
+
+    Attributes:
+        segmentations: by name of the prediction. An empty segmentation assigns no action to any frame (the model
+            predicts an empty transcript).
+        cut: the model did not end its transcript within the step limit, or predicted more segments than frames, and
+            the last segments were dropped. Always false if the transcript does not come from the model.
+        seconds: by name of the prediction, the time that it takes alone, from features on the device to the
+            segmentation; empty in alignment.
+    """
+
+    segmentations: dict[str, Segmentation]
+    cut: bool
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def check_request(features: Tensor, dim: int, predictions: Sequence[str], available: Sequence[str]) -> None:
+    """Checks the arguments of a prediction.
+
+    Args:
+        features: `[T, dim]`, T >= 1.
+        dim: D that the model expects.
+        predictions: requested names.
+        available: names that the method offers.
+
+    Raises:
+        InputError: an unknown prediction, or features of another shape.
+    """
+    check_predictions(predictions, available)
+    if features.ndim != 2 or features.shape[1] != dim or not len(features):
+        transposed = features.ndim == 2 and features.shape[0] == dim
+        raise InputError(
+            Problem(
+                rule="shape",
+                place="features",
+                value=list(features.shape),
+                expected=f"[T, {dim}] with T >= 1",
+                hint="the array looks transposed" if transposed else "",
+            )
+        )
+
+
+def check_predictions(predictions: Sequence[str], available: Sequence[str]) -> None:
+    """Checks the names of predictions.
+
+    Raises:
+        InputError: a name that the method does not offer.
+    """
+    problems = [
+        Problem(rule="unknown", place="prediction", value=name, expected=" or ".join(available))
+        for name in dict.fromkeys(predictions)
+        if name not in available
+    ]
+    if problems:
+        raise InputError(problems)
+
+
+def transcript_problems(
+    transcript: Sequence[int], n_frames: int, vocabulary: Vocabulary, place: str = "transcript"
+) -> list[Problem]:
+    """The problems of a transcript for alignment.
+
+    Args:
+        transcript: `[M]` action ids.
+        n_frames: T of the recording.
+        vocabulary: the actions of the model.
+        place: place of the problems.
+
+    >>> transcript_problems([0, 1], 2, Vocabulary(("a", "b")))
+    []
+    """
+    if not len(transcript):
+        return [Problem(rule="missing", place=place, expected="a transcript of at least one action")]
+    problems = action_problems(transcript, vocabulary, place)
+    if len(transcript) > n_frames:
+        message = f"{len(transcript)} segments in {n_frames} frames; each segment has at least one frame"
+        problems.append(Problem(rule="range", place=place, value=len(transcript), message=message))
+    return problems
+
+
+def unsupported_task(method: str, task: str) -> Problem:
+    """The problem of a task that a method does not support."""
+    return Problem(rule="unsupported", place="task", value=task, message=f"the method {method} does not support {task}")
+
+
+def action_problems(transcript: Sequence[int], vocabulary: Vocabulary, place: str) -> list[Problem]:
+    """One problem if a transcript contains ids that are not in the vocabulary."""
+    outside = sorted({int(action) for action in transcript if not 0 <= action < vocabulary.n_actions})
+    expected = f"action ids from 0 to {vocabulary.n_actions - 1}"
+    return [Problem(rule="range", place=place, value=outside, expected=expected)] if outside else []

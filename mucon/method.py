@@ -1,0 +1,214 @@
+"""The interface of a method: what a sweep, the command line and the library need to train and use it.
+
+A method is a configuration class, a training function and a loading function. `mucon.methods` contains them by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+from mucon.checkpoint_files import Progress
+from mucon.configuration import Config
+from mucon.decoding.config import DecodingConfig
+from mucon.inference.requests import Prediction
+from mucon.training.loop import EpochReport
+from mucon.videos import Video
+from mucon.vocabulary import Vocabulary
+
+C = TypeVar("C", bound=Config)
+
+
+class Predictor(Protocol):
+    """A trained model of any method, ready for inference."""
+
+    @property
+    def method(self) -> str:
+        """Name of the method."""
+
+    @property
+    def config(self) -> Config:
+        """Configuration with which it was trained."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The actions."""
+
+    @property
+    def dim(self) -> int:
+        """D, number of features per frame."""
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the network."""
+
+    @property
+    def progress(self) -> Progress:
+        """Position in the training run, with its seconds."""
+
+    @property
+    def predictions(self) -> tuple[str, ...]:
+        """Names of the available predictions."""
+
+    @property
+    def main(self) -> str:
+        """The prediction that the method is known for; one of `predictions`."""
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The supported ones of `mucon.inference.TASKS`."""
+
+    def weights_sha256(self) -> str:
+        """Digest of the weights; equal digests mean equal bits."""
+
+    def to(self, device: torch.device) -> Predictor:
+        """Returns an independent copy on a device; this predictor stays where it is."""
+
+    def prepared(self, training_videos: Sequence[Video], decoding: DecodingConfig | None = None) -> Predictor:
+        """Returns a predictor with the facts about the training videos that some decoding choices need.
+
+        Args:
+            training_videos: with transcripts; only read if facts are needed and the checkpoint contains none.
+            decoding: the choices; by default those of the configuration.
+        """
+
+    def begin(
+        self, features: Tensor, *, predictions: Sequence[str] = ..., decoding: DecodingConfig | None = None
+    ) -> Callable[[], Prediction]:
+        """Runs the network and returns a function that decodes.
+
+        The function releases the interpreter lock while it decodes and may run in another thread.
+
+        Args:
+            features: `[T, D]` on the predictor's device, T >= 1.
+            predictions: names to predict; by default all.
+            decoding: choices of decoding; by default those of the configuration.
+
+        Raises:
+            InputError: an unknown prediction, features of another shape, or decoding choices (rule `unsupported`) for
+                a method that has none.
+        """
+
+    def align(
+        self,
+        features: Tensor,
+        transcript: Sequence[int],
+        *,
+        predictions: Sequence[str] = ...,
+        decoding: DecodingConfig | None = None,
+    ) -> Prediction:
+        """Aligns a known transcript to a recording.
+
+        Args:
+            features: `[T, D]` on the predictor's device, T >= 1.
+            transcript: `[M]` action ids, 1 <= M <= T.
+            predictions: as for `begin`.
+            decoding: as for `begin`.
+
+        Raises:
+            InputError: as `begin`, an unsuitable transcript, or (rule `unsupported`) a method without alignment.
+        """
+
+
+class Method(Protocol[C]):
+    """A way to train a model for action segmentation."""
+
+    @property
+    def name(self) -> str:
+        """Name on command lines, in checkpoints and in identities of trials."""
+
+    @property
+    def numerics(self) -> int:
+        """Version of the arithmetic of training: raised whenever the same configuration trains to other weights."""
+
+    @property
+    def config(self) -> type[C]:
+        """Configuration class; `config()` is the published recipe."""
+
+    @property
+    def recipes(self) -> Mapping[str, Callable[[], C]]:
+        """Named configurations: the default one first, and at least `demo`, a small one for the demo data."""
+
+    @property
+    def predictions(self) -> tuple[str, ...]:
+        """Names of the predictions, see `Predictor.predictions`."""
+
+    @property
+    def main(self) -> str:
+        """The prediction that the method is known for."""
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The supported ones of `mucon.inference.TASKS`."""
+
+    def train(
+        self,
+        config: C,
+        videos: Sequence[Video],
+        vocabulary: Vocabulary,
+        *,
+        folder: Path,
+        device: str = "auto",
+        report: Callable[[EpochReport], None] | None = None,
+        should_stop: Callable[[], bool] | None = None,
+    ) -> None:
+        """Trains until the last epoch, and resumes with the same bits from `folder/checkpoint` if that exists.
+
+        Args:
+            config: configuration of the run.
+            videos: all training videos, in any order; the lengths of unlabelled ones are never used.
+            vocabulary: the actions.
+            folder: the run folder; `folder/checkpoint` is written after each epoch and when training stops.
+            device: `auto`, `cpu`, `cuda` or `cuda:0`.
+            report: called after each epoch, before its checkpoint.
+            should_stop: called before each step; if it returns true, training stops with a checkpoint.
+
+        Raises:
+            InputError: unsuitable videos, or a checkpoint of another run.
+            Interrupted: `should_stop` returned true.
+            Diverged: a loss, a gradient or a weight became NaN or infinite.
+        """
+
+    def load(self, folder: Path, device: torch.device | str = "cpu") -> Predictor:
+        """Reads a checkpoint folder.
+
+        Raises:
+            InputError: no checkpoint, one of another method or format version, or damaged files.
+        """
+
+    def decoding(self, config: C) -> DecodingConfig | None:
+        """The choices of decoding in a configuration; None for a method that has none."""
+
+    def visited(self, config: C, videos: Sequence[Video]) -> Sequence[Video]:
+        """The videos of an epoch, one step each.
+
+        Raises:
+            InputError: `training.labelled` asks for more annotated videos than there are.
+        """
+
+    def pooling(self, config: C) -> int:
+        """Frames per latent frame; segments that are shorter cannot be resolved."""
+
+    def identifying(self, config: C) -> dict[str, Any]:
+        """The settings that determine the trained weights and differ from the defaults, by path, for an identity.
+
+        The path of a model from which training starts is replaced by the digest of its weights.
+
+        Raises:
+            InputError: there is no such model.
+        """
+
+    def quick(self, config: C, *, labelled: bool) -> C:
+        """A variant of a configuration for timing steps: one epoch, one video per optimiser step, nothing besides.
+
+        Args:
+            config: the configuration whose steps are timed.
+            labelled: label all videos; otherwise none, unless the method cannot train without labels.
+        """
+
+    def step_shape(self, config: C) -> tuple[object, ...]:
+        """The parts of a configuration that determine the duration of a step; equal tuples take equally long."""

@@ -1,0 +1,124 @@
+"""The learner of MS-TCN and MS-TCN++: it visits the labelled videos and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mucon.checkpoint_files import Progress, Saved, load_weights, parsing
+from mucon.errors import InputError, Problem
+from mucon.methods.ms_tcn.config import MsTcnConfig, MsTcnPlusPlusConfig
+from mucon.methods.ms_tcn.network import build_network, frame_loss, smoothing_loss
+from mucon.segments import Segmentation
+from mucon.training.loop import Schedule, resume
+from mucon.training.optimiser import Optimiser
+from mucon.training.progress import evaluating, progress_scores, videos_to_score
+from mucon.videos import Video
+from mucon.vocabulary import Vocabulary
+
+TERMS = ("total", "frame", "smoothing")
+"""Losses of every video."""
+
+
+class MsTcnLearner:
+    """A network, its optimiser and one step; a `mucon.training.loop.Learner`.
+
+    Args:
+        method: name of the method.
+        config: configuration of the run.
+        videos: all training videos, ordered by id, with a share of them labelled.
+        vocabulary: the actions.
+        folder: the run folder; the state is that of `folder/checkpoint` if it exists.
+        device: device of the network.
+        dim: D of the features.
+
+    Raises:
+        InputError: a labelled video without lengths, or a checkpoint of another run.
+    """
+
+    dtype = torch.float32
+    accumulate = 1
+
+    def __init__(
+        self,
+        method: str,
+        config: MsTcnConfig | MsTcnPlusPlusConfig,
+        videos: Sequence[Video],
+        vocabulary: Vocabulary,
+        folder: Path,
+        device: torch.device,
+        dim: int,
+    ) -> None:
+        self.method, self.config, self.vocabulary, self.device = method, config, vocabulary, device
+        self.seed = config.seed
+        self.schedule: Schedule = config.training
+        self.videos: Sequence[Video] = [video for video in videos if video.labelled]
+        self.labels = [torch.from_numpy(_labels(video)).to(device) for video in self.videos]
+        self.size = {"dim": dim, "n_actions": vocabulary.n_actions}
+        path = folder / "checkpoint"
+        saved = resume(path, method=method, config=config, size=self.size, vocabulary=vocabulary)
+        self.progress = Progress() if saved is None else saved.progress
+        network = build_network(config.network, **self.size, seed=config.seed)
+        if saved is not None:
+            load_weights(network, saved, path)
+        self.network = network.to(device).train()
+        self.optimiser = Optimiser(self.network, config.training)
+        if saved is not None:
+            with parsing(path):
+                self.optimiser.load_state(saved.optimiser)
+        self.losses: Mapping[str, int] = dict.fromkeys(TERMS, len(self.videos))
+        self.norms: Mapping[str, int] = dict.fromkeys(self.optimiser.groups, len(self.videos))
+        self.scored = videos_to_score(videos, config.training.progress_videos, config.seed)
+
+    def rate(self, epoch: int) -> float:
+        """Learning rate, the same in each epoch."""
+        return self.config.training.learning_rate
+
+    def step(self, index: int, features: Tensor, *, epoch: int, step: int, rate: float) -> Tensor:
+        """A step on one video; see `Learner.step`."""
+        log_probs = self.network(features)
+        frame = frame_loss(log_probs, self.labels[index])
+        smoothing = smoothing_loss(log_probs, self.config.loss.threshold)
+        total = frame + self.config.loss.smoothing * smoothing
+        torch.autograd.backward(total)
+        norms = self.optimiser.step(rate)
+        return torch.cat((torch.stack((total, frame, smoothing)).detach(), norms))
+
+    def weights_are_finite(self) -> bool:
+        """Whether all weights are finite."""
+        return bool(torch.isfinite(self.optimiser.weights).all())
+
+    def scores(self) -> dict[str, float]:
+        """Accuracy on a few training videos."""
+
+        def predicted(video: Video) -> dict[str, Segmentation]:
+            labels = self.network.frame_log_probs(video.features(self.device)).argmax(dim=1).cpu().numpy()
+            return {"frames": Segmentation.from_frame_labels(labels)}
+
+        with evaluating(self.network):
+            return progress_scores(self.scored, predicted, [("frames", "mof")], self.vocabulary.background_ids)
+
+    def saved(self, progress: Progress) -> Saved:
+        """The content of the checkpoint at a position."""
+        return Saved(
+            method=self.method,
+            config=self.config.to_dict(),
+            vocabulary=self.vocabulary,
+            size=self.size,
+            progress=progress,
+            weights=self.network.state_dict(),
+            optimiser=self.optimiser.state(),
+        )
+
+
+def _labels(video: Video) -> NDArray[np.int64]:
+    labels = video.frame_labels()
+    if labels is None:
+        message, hint = "a labelled video without lengths", "annotate it or do not mark it as labelled"
+        raise InputError(Problem(rule="missing", place=video.id, message=message, hint=hint))
+    return labels

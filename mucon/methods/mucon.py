@@ -1,0 +1,104 @@
+"""MuCon as a method; its parts are in `mucon.model`, `mucon.training`, `mucon.decoding` and `mucon.inference`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import mucon
+from mucon import checkpoint as checkpoints
+from mucon.config import TrainConfig
+from mucon.decoding.config import DecodingConfig
+from mucon.inference.predictions import MAIN, PREDICTIONS
+from mucon.inference.predictor import MuConPredictor
+from mucon.inference.requests import TASKS
+from mucon.method import Method
+from mucon.recipes import RECIPES
+from mucon.training.loop import EpochReport
+from mucon.training.mucon_learner import train
+from mucon.videos import Video
+from mucon.vocabulary import Vocabulary
+
+
+class MuCon:
+    """A `mucon.method.Method`; see there."""
+
+    name: str = checkpoints.METHOD
+    numerics: int = mucon.NUMERICS
+    config: type[TrainConfig] = TrainConfig
+    recipes: Mapping[str, Callable[[], TrainConfig]] = RECIPES
+    predictions: tuple[str, ...] = PREDICTIONS
+    main: str = MAIN
+    tasks: tuple[str, ...] = TASKS
+
+    def train(
+        self,
+        config: TrainConfig,
+        videos: Sequence[Video],
+        vocabulary: Vocabulary,
+        *,
+        folder: Path,
+        device: str = "auto",
+        report: Callable[[EpochReport], None] | None = None,
+        should_stop: Callable[[], bool] | None = None,
+    ) -> None:
+        """Trains MuCon, see `mucon.training.train`."""
+        train(config, videos, vocabulary, folder=folder, device=device, report=report, should_stop=should_stop)
+
+    def load(self, folder: Path, device: torch.device | str = "cpu") -> MuConPredictor:
+        """Reads a checkpoint folder."""
+        return MuConPredictor(checkpoints.load(folder, device))
+
+    def decoding(self, config: TrainConfig) -> DecodingConfig:
+        """The choices of decoding."""
+        return config.decoding
+
+    def visited(self, config: TrainConfig, videos: Sequence[Video]) -> Sequence[Video]:
+        """All videos."""
+        return videos
+
+    def pooling(self, config: TrainConfig) -> int:
+        """Frames per latent frame."""
+        return config.backbone.pooling
+
+    def identifying(self, config: TrainConfig) -> dict[str, Any]:
+        """The settings of an identity; a warm start counts by its weights."""
+        settings = config.trained_differences()
+        if config.training.warm_start is not None:
+            trained = checkpoints.load(checkpoints.of_run(Path(config.training.warm_start)))
+            settings["training.warm_start"] = checkpoints.weights_sha256(trained.model)
+        return settings
+
+    def quick(self, config: TrainConfig, *, labelled: bool) -> TrainConfig:
+        """One epoch, one video per optimiser step, no warm start, compilation or scores."""
+        return config.with_values(
+            {
+                "training.epochs": 1,
+                "training.accumulate": 1,
+                "training.warm_start": None,
+                "training.compile": False,
+                "training.progress_videos": 0,
+                "training.labelled": 1.0 if labelled else 0.0,
+            }
+        )
+
+    def step_shape(self, config: TrainConfig) -> tuple[object, ...]:
+        """Networks, mutual consistency, labels and arithmetic."""
+        training = config.training
+        return (
+            self.name,
+            config.backbone,
+            config.segment_branch,
+            config.loss.mutual_consistency > 0,
+            training.optimiser,
+            training.labelled > 0,
+            training.teacher_forcing < 1,
+            training.precision,
+            training.threads,
+        )
+
+
+MUCON: Method[TrainConfig] = MuCon()

@@ -1,0 +1,40 @@
+"""The methods by name; a method is imported when it is looked up."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from mucon.errors import InputError, Problem, nearest
+
+if TYPE_CHECKING:
+    from mucon.method import Method
+
+METHODS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "mucon": ("mucon.methods.mucon", "MUCON"),
+        "ms_tcn": ("mucon.methods.ms_tcn", "MS_TCN"),
+        "ms_tcn_pp": ("mucon.methods.ms_tcn", "MS_TCN_PP"),
+    }
+)
+"""Name of each method -> module and attribute; `mucon` first."""
+
+
+def method_named(name: str) -> Method[Any]:
+    """The method with a name.
+
+    Raises:
+        InputError: there is none.
+
+    >>> method_named("mucon").main
+    'full'
+    """
+    if name not in METHODS:
+        message = f"unknown method {name!r}{nearest(name, list(METHODS))}"
+        hint = f"methods: {', '.join(METHODS)}"
+        raise InputError(Problem(rule="unknown", place="method", value=name, message=message, hint=hint))
+    module, attribute = METHODS[name]
+    method: Method[Any] = getattr(importlib.import_module(module), attribute)
+    return method

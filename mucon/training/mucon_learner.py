@@ -1,0 +1,251 @@
+"""MuCon's learner: training from transcripts, and from frame labels for labelled videos."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from mucon import checkpoint as checkpoints
+from mucon.checkpoint import Checkpoint, Progress
+from mucon.checkpoint_files import Saved, load_weights
+from mucon.config import TrainConfig
+from mucon.decoding.config import DecodingConfig
+from mucon.device import choose_device, usable_precision
+from mucon.errors import DataWarning, InputError, Problem
+from mucon.inference.predictions import predict
+from mucon.inference.training_facts import training_facts
+from mucon.model import MuConNetwork, NetworkSize, build_model
+from mucon.segments import Segmentation
+from mucon.training.loop import EpochReport, Loop, Schedule, resume
+from mucon.training.optimiser import Optimiser
+from mucon.training.progress import evaluating, progress_scores, videos_to_score
+from mucon.training.step import SUPERVISED_TERMS, TERMS, FrameLabels, compiled_video_losses, loss_vector, video_losses
+from mucon.training.supervision import with_labels
+from mucon.training.warm_start import warm_start
+from mucon.videos import Video, check_training_videos, warn_of_short_videos
+from mucon.vocabulary import Vocabulary
+
+SCORED = (("frames", "mof"), ("full", "mof"), ("full", "matching_score"))
+"""Prediction and metric of the scores during training."""
+
+
+def train(
+    config: TrainConfig,
+    videos: Sequence[Video],
+    vocabulary: Vocabulary,
+    *,
+    folder: Path,
+    device: str = "auto",
+    report: Callable[[EpochReport], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> None:
+    """Trains MuCon until the last epoch; resumes from `folder/checkpoint` if that exists.
+
+    Args:
+        config: configuration of the run.
+        videos: with transcripts, in any order. Training uses the lengths of those that are labelled already and of
+            the additional share `training.labelled`.
+        vocabulary: the actions.
+        folder: the run folder; `folder/checkpoint` is written after each epoch and when training stops, and
+            `folder/labelled.json` contains the ids of the labelled videos.
+        device: `auto`, `cpu`, `cuda` or `cuda:0`.
+        report: called after each epoch, see `Loop.run`.
+        should_stop: called before each step; if it returns true, training stops with a checkpoint.
+
+    Raises:
+        InputError: one problem per unsuitable video, or a checkpoint of another run.
+        Interrupted: `should_stop` returned true; call again to resume with the same bits.
+        Diverged: a loss, a gradient or a weight became NaN or infinite; the message contains the video.
+
+    Warns:
+        DataWarning: recordings shorter than a latent frame, or with more segments than latent frames.
+    """
+    dim = check_training_videos(videos, vocabulary)
+    _check_decoding(config.decoding, videos)
+    warn_of_short_videos(videos, config.backbone.pooling)
+    labelled = with_labels(sorted(videos, key=lambda v: v.id), config.training.labelled, config.seed)
+    learner = MuConLearner(config, labelled, vocabulary, Path(folder), choose_device(device), dim)
+    Loop(learner, Path(folder)).run(report, should_stop)
+
+
+def _check_decoding(decoding: DecodingConfig, videos: Sequence[Video]) -> None:
+    """Refuses before training what would fail after it.
+
+    Raises:
+        InputError: videos of these lengths cannot be decoded in such steps.
+    """
+    if decoding.method == "published":
+        short = [video for video in videos if video.n_frames // decoding.step < len(video.transcript)]
+        if short:
+            raise InputError(
+                Problem(
+                    rule="range",
+                    place="decoding.step",
+                    value=decoding.step,
+                    message=(
+                        f"decoding.method=published needs at least {decoding.step} frames per segment; "
+                        f"{len(short)} training videos are too short, first {short[0].id!r} with {short[0].n_frames} "
+                        f"frames and {len(short[0].transcript)} segments"
+                    ),
+                    hint="lower decoding.step or set decoding.method=exact",
+                )
+            )
+
+
+def parameter_groups(model: MuConNetwork) -> dict[str, list[nn.Parameter]]:
+    """The two groups whose gradients are clipped separately, in their order in memory.
+
+    `encoder`: backbone, its norm, the encoder LSTM and its two linear layers; `decoder`: everything else.
+    """
+    branch = model.segment_branch
+    encoder = [
+        parameter
+        for module in (model.backbone, branch.encoder, branch.initial_hidden, branch.initial_cell)
+        for parameter in module.parameters()
+    ]
+    names = {id(parameter) for parameter in encoder}
+    decoder = [p for p in model.parameters() if id(p) not in names]
+    if encoder[0].is_cuda:  # weights of the LSTM first, then its biases: cuDNN reads them without a copy
+        lstm = sorted(branch.encoder.parameters(), key=lambda p: p.ndim == 1)
+        names = {id(parameter) for parameter in lstm}
+        encoder = [*lstm, *(p for p in encoder if id(p) not in names)]
+    return {"encoder": encoder, "decoder": decoder}
+
+
+class MuConLearner:
+    """A network, its optimiser and MuCon's step; a `mucon.training.loop.Learner`.
+
+    Args:
+        config: configuration of the run.
+        videos: ordered by id.
+        vocabulary: the actions.
+        folder: the run folder; the state is that of `folder/checkpoint` if it exists.
+        device: device of the network.
+        dim: D of the features.
+
+    Raises:
+        InputError: a labelled video without lengths, or a checkpoint of another run.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        videos: Sequence[Video],
+        vocabulary: Vocabulary,
+        folder: Path,
+        device: torch.device,
+        dim: int,
+    ) -> None:
+        self.config, self.seed = config, config.seed
+        self.schedule: Schedule = config.training
+        self.videos, self.vocabulary, self.device = videos, vocabulary, device
+        self.dtype = getattr(torch, usable_precision(config.training.precision, device))
+        if self.dtype != getattr(torch, config.training.precision):
+            _warn_of_precision(device)
+        longest = max(len(video.transcript) for video in videos)
+        size = NetworkSize(dim=dim, n_actions=vocabulary.n_actions, max_segments=math.ceil(1.5 * longest) + 5)
+        path = folder / "checkpoint"
+        saved = resume(path, method=checkpoints.METHOD, config=config, size=asdict(size), vocabulary=vocabulary)
+        self.progress = Progress() if saved is None else saved.progress
+        self.model = self._network(size, saved, path)
+        self.optimiser = Optimiser(self.model, config.training, parameter_groups(self.model))
+        if saved is not None:
+            self._restore(saved.optimiser, path)
+        self.transcripts = [torch.tensor(video.transcript, device=device) for video in videos]
+        self.labels = [self._labels(video) for video in videos]
+        self.accumulate = config.training.accumulate
+        n_labelled = sum(labels is not None for labels in self.labels)
+        supervised = dict.fromkeys(SUPERVISED_TERMS, n_labelled) if n_labelled else {}
+        self.losses: Mapping[str, int] = {**dict.fromkeys(TERMS, len(videos)), **supervised}
+        self.norms: Mapping[str, int] = dict.fromkeys(self.optimiser.groups, -(-len(videos) // self.accumulate))
+        self.scored = videos_to_score(videos, config.training.progress_videos, config.seed)
+        self.video_losses = compiled_video_losses() if config.training.compile else video_losses
+
+    def _network(self, size: NetworkSize, saved: Saved | None, path: Path) -> MuConNetwork:
+        model = build_model(size, self.config.backbone, self.config.segment_branch, seed=self.config.seed)
+        if saved is not None:
+            load_weights(model, saved, path)
+        elif self.config.training.warm_start is not None:
+            warm_start(model, self.vocabulary, Path(self.config.training.warm_start))
+        return model.to(self.device).train()
+
+    def _restore(self, state: Mapping[str, Tensor], path: Path) -> None:
+        try:
+            self.optimiser.load_state(state)
+        except InputError as error:
+            raise InputError(error.under(path)) from error
+
+    def _labels(self, video: Video) -> FrameLabels | None:
+        if not video.labelled:
+            return None
+        labels = video.frame_labels()
+        if labels is None:
+            message, hint = "a labelled video without lengths", "annotate it or do not mark it as labelled"
+            raise InputError(Problem(rule="missing", place=video.id, message=message, hint=hint))
+        return FrameLabels(torch.from_numpy(labels).to(self.device), torch.tensor(video.lengths, device=self.device))
+
+    def rate(self, epoch: int) -> float:
+        """Learning rate of an epoch, counted from 0."""
+        return self.config.training.rate(epoch)
+
+    def step(self, index: int, features: Tensor, *, epoch: int, step: int, rate: float) -> Tensor:
+        """Computes the gradients of one video, and applies those of a group at its end; see `Learner.step`."""
+        transcript = self.transcripts[index]
+        own = None
+        if epoch < self.config.training.forced_epochs:
+            outputs = self.model(features, transcript)
+        else:
+            outputs, own = self.model.free_running(features, len(transcript))
+        config = self.config
+        terms = self.video_losses(outputs, transcript, config.mask, config.loss, labels=self.labels[index], own=own)
+        torch.autograd.backward(terms["total"])
+        in_group = step % self.accumulate + 1
+        complete = in_group == self.accumulate or step + 1 == len(self.videos)
+        losses = loss_vector(terms, tuple(self.losses))
+        norms = self.optimiser.step(rate, in_group) if complete else losses.new_zeros(len(self.norms))
+        return torch.cat((losses, norms))
+
+    def weights_are_finite(self) -> bool:
+        """Whether all weights are finite."""
+        return bool(torch.isfinite(self.optimiser.weights).all())
+
+    def scores(self) -> dict[str, float]:
+        """Scores on a few training videos.
+
+        `full` is decoded as in the paper for every configuration: some choices need facts that exist only when
+        training has finished.
+        """
+        checkpoint = Checkpoint(self.model, self.config, self.vocabulary, self.progress)
+
+        def predicted(video: Video) -> dict[str, Segmentation]:
+            features = video.features(self.device)
+            return predict(
+                checkpoint, features, predictions=("frames", "full"), decoding=DecodingConfig()
+            ).segmentations
+
+        with evaluating(self.model):
+            return progress_scores(self.scored, predicted, SCORED, self.vocabulary.background_ids)
+
+    def saved(self, progress: Progress) -> Saved:
+        """The content of the checkpoint at a position; the last one includes the facts."""
+        checkpoint = Checkpoint(self.model, self.config, self.vocabulary, progress, self.optimiser.state())
+        if progress.finished:
+            self.model.eval()
+            checkpoint = replace(checkpoint, facts=training_facts(checkpoint, self.videos, self.device))
+        return checkpoints.saved_of(checkpoint)
+
+
+def _warn_of_precision(device: torch.device) -> None:
+    problem = Problem(
+        rule="unsupported",
+        place="training.precision",
+        value="bfloat16",
+        message=f"{device} has no bfloat16 instructions; training uses float32",
+    )
+    warnings.warn(DataWarning(problem), stacklevel=4)

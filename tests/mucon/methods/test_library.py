@@ -1,0 +1,146 @@
+"""`mucon.load(RUN).predict(features)`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import mucon
+from mucon.checkpoint_files import write
+from mucon.methods import METHODS, method_named
+from mucon.videos import Video
+from tests.helpers.factories import VOCABULARY, make_video
+from tests.helpers.refusals import refused
+from tests.mucon.methods.test_table import train
+
+VIDEO = make_video("v", (0, 1, 2), (9, 12, 7))
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trial") / "run"
+    train(request.param, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(run: Path) -> mucon.Model:
+    return mucon.load(run, device="cpu")
+
+
+def test_importing_the_package_imports_neither_torch_nor_numpy():
+    code = (
+        "import sys, mucon; assert mucon.NUMERICS; assert not {'torch', 'numpy'} & set(sys.modules); "
+        "mucon.load; assert 'torch' in sys.modules; assert 'load' in dir(mucon)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_package_has_no_other_attributes():
+    assert not hasattr(mucon, "predict")
+    assert {"load", "Model", "Segments", "Segment"} <= set(dir(mucon))
+
+
+@pytest.mark.parametrize("inner", [".", "checkpoint", ".."])
+def test_a_run_its_checkpoint_and_a_trial_are_loaded(run: Path, inner: str):
+    place = run / inner
+    loaded = mucon.load(str(place), device="cpu")
+    assert loaded.predictor.weights_sha256() == mucon.load(run, device="cpu").predictor.weights_sha256()
+
+
+def test_a_model_knows_its_method_and_data(run: Path, model: mucon.Model):
+    method = method_named(model.method)
+    assert (model.vocabulary, model.actions, model.dim) == (VOCABULARY, VOCABULARY.actions, 5)
+    assert model.predictions == method.predictions
+    assert model.method in repr(model)
+
+
+def test_segments_are_those_of_the_predictor(model: mucon.Model):
+    for name in model.predictions:
+        segments = model.predict(VIDEO.read(), name)
+        expected = model.predictor.begin(VIDEO.features(), predictions=(name,))().segmentations[name]
+        assert segments.prediction == name
+        assert segments.segments == [(model.actions[action], *span) for action, *span in expected.spans()]
+        assert segments.labels == [model.actions[action] for action in expected.to_frame_labels()]
+        assert segments.transcript == [segment.action for segment in segments.segments]
+        assert len(segments.labels) in (VIDEO.n_frames, 0)
+
+
+def test_the_default_is_the_main_prediction(model: mucon.Model):
+    assert model.predict(VIDEO.read()).prediction == method_named(model.method).main
+
+
+def test_arrays_tensors_and_files_give_the_same_segments(tmp_path: Path, model: mucon.Model):
+    array = VIDEO.read()
+    np.save(tmp_path / "v.npy", array)
+    np.save(tmp_path / "big.npy", array.astype(">f4"))
+    expected = model.predict(array)
+    for features in (torch.from_numpy(array), tmp_path / "v.npy", str(tmp_path / "v.npy"), tmp_path / "big.npy"):
+        assert model.predict(features) == expected
+
+
+def test_a_known_transcript_is_aligned_or_refused(model: mucon.Model):
+    if model.method != "mucon":
+        with refused("unsupported", "task", "alignment", n=1):
+            model.align(VIDEO.read(), ["rest", "pour"])
+        return
+    aligned = model.align(VIDEO.read(), ["rest", "pour", "stir"])
+    assert aligned.transcript == ["rest", "pour", "stir"]
+    assert aligned.segments[0].start == 0
+    assert aligned.segments[-1].stop == VIDEO.n_frames
+    assert len(aligned.labels) == VIDEO.n_frames
+
+
+def test_what_cannot_be_aligned_is_refused(model: mucon.Model):
+    with refused("missing", "transcript", n=1):
+        model.align(VIDEO.read(), [])
+    with refused("range", "transcript", 2, n=1):
+        model.align(np.zeros((1, 5)), ["rest", "pour"])
+    with pytest.raises(ValueError, match="'prou'"):
+        model.align(VIDEO.read(), ["prou"])
+
+
+def test_features_that_do_not_fit_are_refused(tmp_path: Path, model: mucon.Model):
+    with refused("shape", "features", [4, 6], n=1):
+        model.predict(np.zeros((4, 6)))
+    with refused("unknown", "prediction", "viterbi", n=1):
+        model.predict(VIDEO.read(), "viterbi")
+    with refused("missing", str(tmp_path / "none.npy"), n=1):
+        model.predict(tmp_path / "none.npy")
+    (tmp_path / "text.npy").write_text("no array")
+    with refused("unreadable", str(tmp_path / "text.npy"), n=1):
+        model.predict(tmp_path / "text.npy")
+    with pytest.raises(ValueError, match="features"):
+        model.predict(np.full((3, 5), np.nan))
+    with pytest.raises(ValueError, match="features"):
+        model.predict(np.zeros(5))
+
+
+def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path):
+    with refused("missing", str(tmp_path), n=1):
+        mucon.load(tmp_path)
+
+
+def test_a_checkpoint_of_an_unknown_method_is_refused(tmp_path: Path, run: Path):
+    shutil.copytree(run, tmp_path / "run")
+    path = tmp_path / "run" / "checkpoint" / "state.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"method": "ms_tnc"}))
+    with refused("unknown", str(tmp_path / "run"), "ms_tnc", n=1):
+        mucon.load(tmp_path / "run")
+
+
+def test_an_empty_prediction_has_no_segments(tmp_path: Path):
+    from mucon.checkpoint import saved_of
+    from tests.mucon.inference.test_predictions import checkpoint
+
+    write(tmp_path / "checkpoint", saved_of(checkpoint(end=1e4)))
+    segments = mucon.load(tmp_path, "cpu").predict(Video.from_arrays("v", np.zeros((6, 5))).read())
+    assert (segments.segments, segments.labels, segments.transcript) == ([], [], [])
