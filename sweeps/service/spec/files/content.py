@@ -5,7 +5,7 @@ See `sweeps.service.spec.files.format` for the format. The rows are all combinat
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -85,16 +85,16 @@ def _distinct(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def _check_values(problems: list[Problem], base: TrainConfig, common: Settings, rows: Sequence[Choice]) -> None:
-    """Makes the configuration of each row.
-
-    A wrong value is a problem at its own place; values that are only wrong together are a problem of the row. Rows
-    with equal configurations are a problem, too.
-    """
-    _check_settings(problems, base, common, "set")
+    """Makes the configuration of each row; wrong values and rows with equal configurations are problems."""
+    _, common_problems = _configuration(base, common)
+    problems.extend(_placed(common_problems, common, "set"))
     names: dict[tuple[TrainConfig, Any, Any], str] = {}
     for row in rows:
         name = ", ".join(row.labels)
-        config = _check_settings(problems, base, {**common, **row.settings}, f"row {name!r}")
+        settings = {**common, **row.settings}
+        config, row_problems = _configuration(base, settings)
+        additional = [problem for problem in row_problems if problem not in common_problems]
+        problems.extend(_placed(additional, settings, f"row {name!r}"))
         if config is None:
             continue
         other = names.setdefault((config, row.prediction, row.task), name)
@@ -103,30 +103,25 @@ def _check_values(problems: list[Problem], base: TrainConfig, common: Settings, 
             problems.append(Problem(rule="duplicate", value=(other, name), message=message, hint="remove one"))
 
 
-def _check_settings(problems: list[Problem], base: TrainConfig, settings: Settings, place: str) -> TrainConfig | None:
-    """The base with settings on top; None if they are wrong.
+def _configuration(base: TrainConfig, settings: Settings) -> tuple[TrainConfig | None, tuple[Problem, ...]]:
+    """The base with settings on top; None and the problems if they are wrong."""
+    try:
+        return base.with_values(_values(settings)), ()
+    except InputError as error:
+        return None, error.problems
+
+
+def _placed(problems: Iterable[Problem], settings: Settings, place: str) -> Iterator[Problem]:
+    """Problems of a configuration at their places in the file.
 
     Args:
-        problems: is appended to.
-        base: the configuration under the settings.
-        settings: with their places.
-        place: place of problems that no single setting causes.
+        problems: their places are configuration paths.
+        settings: the settings of the configuration that the file contains.
+        place: where the others are, such as a layer of the base that contradicts the file's number of layers.
     """
-    try:
-        return base.with_values(_values(settings))
-    except InputError as error:
-        alone = [problem for setting in settings.items() for problem in _alone(base, *setting)]
-        problems.extend(alone or error.under(place))
-        return None
-
-
-def _alone(base: TrainConfig, path: str, setting: Any) -> list[Problem]:
-    """The problems of one setting on top of the base, at the setting's place in the file."""
-    try:
-        base.with_values({path: setting.value})
-    except InputError as error:
-        return [replace(problem, place=setting.place) for problem in error.problems]
-    return []
+    for problem in problems:
+        setting = settings.get(problem.place)
+        yield problem.under(place) if setting is None else replace(problem, place=setting.place)
 
 
 def _figure(problems: list[Problem], value: object) -> Figure | None:

@@ -35,19 +35,19 @@ def read_experiment(path: Path, taken: Collection[str] = ()) -> Experiment | Tab
     except FileNotFoundError:
         raise InputError(Problem(rule="missing", place=str(path), message="no such file")) from None
     except OSError as error:
-        raise InputError(_unreadable(path, error.strerror, f"cannot read ({error.strerror})")) from None
+        raise InputError(_unreadable(str(path), error.strerror, f"cannot read ({error.strerror})")) from None
     except UnicodeDecodeError as error:
-        raise InputError(_unreadable(path, error.start, f"not UTF-8 text (byte {error.start})")) from None
+        raise InputError(_unreadable(str(path), error.start, f"not UTF-8 text (byte {error.start})")) from None
     try:
-        return (
-            _of_python(path, taken) if path.suffix == ".py" else experiment_of(_yaml(text), stem=path.stem, taken=taken)
-        )
+        if path.suffix == ".py":
+            return _of_python(path, taken)
+        return experiment_of(_yaml(text), stem=path.stem, taken=taken)
     except InputError as error:
         raise InputError(error.under(path)) from None
 
 
-def _unreadable(place: object, value: object, message: str) -> Problem:
-    return Problem(rule="unreadable", place=str(place), value=value, message=message)
+def _unreadable(place: str, value: object, message: str) -> Problem:
+    return Problem(rule="unreadable", place=place, value=value, message=message)
 
 
 def _yaml(text: str) -> object:
