@@ -137,6 +137,7 @@ def _part_to_dict(part: Part) -> dict[str, Any]:
 
 def _part_from_dict(value: Mapping[str, Any]) -> Part:
     rows = tuple(Variant(**{**row, "labels": tuple(row["labels"])}) for row in value["rows"])
+    figure = value.get("figure")
     experiment = Experiment(
         name=value["name"],
         title=value["title"],
@@ -144,7 +145,7 @@ def _part_from_dict(value: Mapping[str, Any]) -> Part:
         variants=rows,
         columns=tuple(Column(**column) for column in value["columns"]),
         default_row=value.get("default_row"),
-        figure=None if (figure := value.get("figure")) is None else Figure(**figure),
+        figure=figure and Figure(**{**figure, "recordings": tuple(figure["recordings"])}),
     )
     cells = tuple(
         Cell(variant=rows[row], split=split, seed=seed, identity=identity, evaluation=evaluation)

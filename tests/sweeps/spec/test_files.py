@@ -303,11 +303,12 @@ def test_the_help_explains_the_file_with_an_example_that_can_be_read(
     assert len(table(tmp_path, example).variants) == 2 * 2 * 6
 
 
-def test_the_readmes_file_is_a_sweep(tiny_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    section = (small.ROOT / "README.md").read_text().partition("\n### A sweep of your own\n")[2].partition("\n### ")[0]
-    example = section.partition("```yaml\n")[2].partition("```")[0]
+def test_the_documented_file_is_a_sweep(tiny_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = [path.read_text() for path in (small.ROOT / "README.md", *(small.ROOT / "docs").glob("*.md"))]
+    (text,) = (text for text in texts if "```yaml\n# " in text)
+    example = text.partition("```yaml\n")[2].partition("```")[0]
     file = tmp_path / example.partition("\n")[0].removeprefix("# ")
-    assert f"`mucon-sweeps run {file.name} --store" in section
+    assert f"mucon-sweeps run {file.name} --store" in text
     file.write_text(example)
     words = ["--store", str(tiny_store), "--results", str(tmp_path / "results"), "--device", "cpu", "--dry-run"]
     assert main(None, ["run", str(file), *words]) == 0
