@@ -1,1 +1,1 @@
-"""Experiments as data, one file each; `sweeps.service` runs them."""
+"""Experiments as values, one per file; `sweeps.service` runs them."""

@@ -1,4 +1,4 @@
-"""Table 1a of the paper: what the temporal backbone does for the transcript."""
+"""Table 1a of the paper: effect of the temporal backbone on the predicted transcript."""
 
 from sweeps.api import Column, Experiment, Variant, main
 

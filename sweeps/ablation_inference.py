@@ -1,4 +1,4 @@
-"""Table 1d of the paper: the three predictions. Trains nothing where the trials are known."""
+"""Table 1d of the paper: the three predictions. They share their trainings with other tables."""
 
 from sweeps.api import F1, INFERENCE_SECONDS, MATCHING_SCORE, MOF, Experiment, Variant, main
 

@@ -1,4 +1,4 @@
-"""Table 1c of the paper: the length regulariser and the smoothing loss."""
+"""Table 1c of the paper: the length regularizer and the smoothing loss."""
 
 from sweeps.api import Experiment, Variant, main
 

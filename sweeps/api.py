@@ -1,4 +1,4 @@
-"""Everything that an experiment's file imports: the values that describe a sweep, and the main line."""
+"""Everything that an experiment's file imports: the values that describe a sweep, and `main`."""
 
 from sweeps.service.cli import main
 from sweeps.service.spec.columns import (
@@ -17,6 +17,7 @@ from sweeps.service.spec.columns import (
 )
 from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.spec.figure import Figure
+from sweeps.service.spec.recipe import Recipe
 
 __all__ = [
     "EDIT",
@@ -33,6 +34,7 @@ __all__ = [
     "Column",
     "Experiment",
     "Figure",
+    "Recipe",
     "Variant",
     "main",
 ]

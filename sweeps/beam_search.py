@@ -1,4 +1,4 @@
-"""Accuracy against inference time where several transcripts of the segment branch are aligned."""
+"""Accuracy against inference time if several transcripts of the segment branch are aligned."""
 
 from sweeps.api import F1, INFERENCE_SECONDS, MATCHING_SCORE, MOF, Experiment, Figure, Variant, main
 

@@ -1,4 +1,4 @@
-"""Segmentation and alignment for every method that the project has."""
+"""Segmentation and alignment with every method of the package."""
 
 from sweeps.api import EDIT, F1, MOF, MOF_WITHOUT_BACKGROUND, Collection, Column, Experiment, Variant, main
 

@@ -1,4 +1,4 @@
-"""Table "full supervision" of the paper: what the mutual consistency loss adds where all frame labels are shown."""
+"""Table "full supervision" of the paper: effect of the mutual consistency loss if all videos have frame labels."""
 
 from mucon import recipes
 from sweeps.api import FULL_SUPERVISION_COLUMNS, Experiment, Variant, main

@@ -1,4 +1,4 @@
-"""Table "mixed" of the paper: the share of the training videos whose frame labels are shown."""
+"""Table "mixed" of the paper: share of the training videos with frame labels."""
 
 from mucon import recipes
 from sweeps.api import Experiment, Figure, Variant, main

@@ -1,7 +1,6 @@
-"""The paper's colour bars: the truth and several runs of a recording under each other."""
+"""The paper's colour bars: the ground truth and several predictions of a recording below each other."""
 
-from mucon import recipes
-from sweeps.api import Collection, Experiment, Figure, Variant, main
+from sweeps.api import Collection, Experiment, Figure, Recipe, Variant, main
 
 SUPERVISION = Experiment(
     name="qualitative_supervision",
@@ -12,7 +11,7 @@ SUPERVISION = Experiment(
         Variant(labels=("mixed, 10 %",), settings={"training.labelled": 0.1}),
         Variant(labels=("full",), settings={"training.labelled": 1.0}),
     ),
-    base=recipes.breakfast_full,
+    base=Recipe("breakfast_full"),
     figure=Figure(kind="segmentations"),
 )
 PREDICTIONS = Experiment(

@@ -1,4 +1,4 @@
-"""Beside Table 1c of the paper: a grid over the weights alpha of the length and beta of the smoothing loss."""
+"""Addition to Table 1c of the paper: a grid over the weights of the length (alpha) and smoothing (beta) losses."""
 
 from sweeps.api import Experiment, Variant, main
 

@@ -1,4 +1,4 @@
-"""Every table of the paper as one sweep; a trial that stands in several is trained once."""
+"""All tables as one sweep; a trial that several tables contain is trained once."""
 
 from sweeps import (
     ablation_backbone,

@@ -1,4 +1,4 @@
-"""Five seeds on every split: accuracy, transcript, training and inference time."""
+"""Accuracy, predicted transcripts, training and inference time over five seeds and all splits."""
 
 from sweeps.api import INFERENCE_SECONDS, MATCHING_SCORE, MOF, TRAINING_SECONDS, Experiment, Variant, main
 

@@ -1,4 +1,4 @@
-"""The paper's figure of inference time against accuracy, for every way to predict that the project has."""
+"""The paper's figure of accuracy against inference time, for every kind of prediction."""
 
 from sweeps.api import INFERENCE_SECONDS, MATCHING_SCORE, MOF, TRAINING_SECONDS, Experiment, Figure, Variant, main
 

@@ -1,10 +1,8 @@
-"""The house rules that a machine can hold."""
+"""The rules of the house that a machine can check."""
 
 from __future__ import annotations
 
 import ast
-import doctest
-import importlib
 import importlib.metadata
 import os
 import subprocess
@@ -24,8 +22,14 @@ SERVICES = ("ray", "mlflow", "optuna", "pyarrow")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 
+MODULES_OF_A_ROOM = 16
+MODULES_OF_THE_ROOT = {"mucon": 20}
+"""The root of the library has room for the field's vocabulary."""
+FILES_WITH_PLAN = 16
+
+
 def python(code: str, *arguments: str) -> str:
-    """Runs code in a fresh process at the root of the repository and gives what it printed."""
+    """Runs code in a fresh process that imports from the repository, and returns its output."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True, check=False
@@ -80,6 +84,31 @@ def test_no_file_and_no_function_is_too_long():
     assert not problems
 
 
+def test_no_room_has_too_many_modules():
+    """A folder with more modules than a person can survey needs rooms of its own."""
+    crowded = {}
+    for folder in {path.parent for path in SOURCES}:
+        room = str(folder.relative_to(ROOT))
+        modules = [path.stem for path in folder.glob("*.py") if not path.stem.startswith("__")]
+        if len(modules) > MODULES_OF_THE_ROOT.get(room, MODULES_OF_A_ROOM):
+            crowded[room] = len(modules)
+    assert not crowded
+
+
+def test_a_plan_and_its_standing_enter_few_files_of_the_service():
+    """A value that most files receive is no interface: what they need of it can be passed instead."""
+    files = []
+    for path in (ROOT / "sweeps" / "service").rglob("*.py"):
+        names = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, (ast.Name, ast.Attribute, ast.alias)):
+                names.add(getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "name", None))
+        if names & {"Plan", "Standing"}:
+            files.append(str(path.relative_to(ROOT)))
+    assert "sweeps/service/driver.py" in files
+    assert len(files) <= FILES_WITH_PLAN, sorted(files)
+
+
 def test_the_packages_import_each_other_in_one_direction():
     program = Path(sys.executable).with_name("lint-imports")
     if not program.exists():
@@ -95,6 +124,44 @@ def test_the_library_starts_without_what_only_some_of_it_needs():
     loaded = set(python(code).split())
     assert {"torch", *modules} <= loaded
     assert not loaded & {*SERVICES, "numba", "matplotlib", "scipy"}
+
+
+START = """
+import sys
+from sweeps.service.cli import main
+experiment, words = sys.argv[1], sys.argv[2:]
+if experiment:
+    experiment = __import__(f"sweeps.{experiment}", fromlist=["EXPERIMENT"]).EXPERIMENT
+try:
+    status = main(experiment or None, words)
+except SystemExit as end:
+    status = end.code
+print()
+print(status, *sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    ("status", "experiment", "words"),
+    [
+        (0, "", ["--help"]),
+        (0, "", ["run", "--help"]),
+        (2, "", ["lst"]),
+        (2, "", ["report", "--result", "results", "a", "b"]),
+        (2, "", ["run", "ablation_mask"]),
+        (0, "", ["run", "ablation_masks", "--help"]),
+        (0, "ablation_masks", ["--help"]),
+        (0, "qualitative", ["--help"]),
+        (2, "comparison", ["--sed", "3"]),
+    ],
+)
+def test_a_sweeps_command_line_starts_without_what_only_a_run_needs(status: int, experiment: str, words: list[str]):
+    ended, *loaded = python(START, experiment, *words).splitlines()[-1].split()
+    assert int(ended) == status
+    heavy = {*SERVICES, "torch", "numba", "scipy", "matplotlib", "yaml", "rich"}
+    has_experiment = experiment or words[:2] == ["run", "ablation_masks"]
+    assert not heavy & set(loaded)
+    assert has_experiment or "numpy" not in loaded
 
 
 PREDICT_WITHOUT_SERVICES = f"""
@@ -148,18 +215,3 @@ def test_nothing_unpickles():
                 allowed = [k for k in node.keywords if k.arg == "allow_pickle"]
                 assert all(ast.unparse(k.value) == "False" for k in allowed), path
     assert loads == [Path("mucon/published_weights.py")]
-
-
-def modules_of(package: str) -> list[str]:
-    paths = [path.relative_to(ROOT).with_suffix("") for path in SOURCES if path.is_relative_to(ROOT / package)]
-    return [".".join(path.parts).removesuffix(".__init__") for path in paths if path.name != "__main__"]
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_every_example_in_a_docstring_holds(package: str):
-    tried = 0
-    for name in modules_of(package):
-        found = doctest.testmod(importlib.import_module(name))
-        assert not found.failed, name
-        tried += found.attempted
-    assert tried > 0

@@ -1,1 +1,1 @@
-"""Runs experiments: the trials' folders are the truth, Ray Tune executes, MLflow shows."""
+"""Runs experiments: Ray Tune executes trials, their directories are the truth, MLflow shows them."""

@@ -25,14 +25,14 @@ from sweeps.service.trials.trial import Trial
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a sweep is run.
+    """Options of a run.
 
     Attributes:
-        device: `auto`, `cpu`, `cuda`.
+        device: `auto`, `cpu` or `cuda`.
         cpus: cores per trial, a number or `auto`.
         gpus: GPUs per trial, a number or `auto`.
         tracking_uri: address of the tracking server.
-        info: what that server shows of the sweep.
+        info: facts for the tracking server.
     """
 
     device: str
@@ -44,12 +44,12 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What became of a run.
+    """The outcome of a run.
 
     Attributes:
-        standing: the sweep afterwards.
-        interrupted: whether it was stopped before its end.
-        shipped: whether the tracking server shows everything.
+        standing: the sweep after the run.
+        interrupted: whether the run was stopped before its end.
+        shipped: whether the tracking server has received everything.
     """
 
     standing: Standing
@@ -58,12 +58,12 @@ class Ran:
 
 
 def run_plan(plan: Plan, trials: Mapping[str, Trial], options: Options, console: Console) -> int:
-    """Runs what is missing of a plan; writes and shows its tables, figures and page.
+    """Runs the missing trials of a plan; writes tables, figures and page, and prints the tables.
 
-    If nothing is missing, Ray is not imported; if the same cells were tracked before, MLflow is not either.
+    Ray is imported only if trials are missing, MLflow only if trials are missing or these cells were never tracked.
 
     Returns:
-        The exit status: 0, 3 when cells have no value, 130 when it was interrupted.
+        The exit status: 0; 3 if cells have no value or the tracking server is incomplete; 130 if interrupted.
 
     Raises:
         InputError: the same sweep is running, a figure names an unknown recording, no node can run a trial, or the
@@ -87,12 +87,12 @@ def _missing(results: Mapping[str, CellResult], trials: Mapping[str, Trial]) -> 
 
 
 def _is_tracked(plan: Plan) -> bool:
-    """Whether a sweep of this name and of these cells was run in the results folder before."""
+    """Whether the sweep has been tracked before, with the same cells."""
     if read_sweep(plan.folder) is None:
         return False
     try:
         earlier = read_plan(plan.results, plan.name)
-    except InputError:  # another format version: it is written again
+    except InputError:  # damaged or of another format version; it is rewritten
         return False
     return [str(cell) + cell.key for cell in earlier.cells] == [str(cell) + cell.key for cell in plan.cells]
 
@@ -100,7 +100,7 @@ def _is_tracked(plan: Plan) -> bool:
 def _run_alone(
     plan: Plan, trials: Mapping[str, Trial], results: Mapping[str, CellResult], options: Options, console: Console
 ) -> Ran:
-    """Runs a plan that no other process runs at the same time."""
+    """Runs a plan while holding its lease, so that no other process runs it at the same time."""
     scratch = plan.results.running(plan.name)
     held = lease.acquire(scratch)
     if held is None:
@@ -121,7 +121,7 @@ def _run_alone(
 def _run(
     plan: Plan, trials: Mapping[str, Trial], results: Mapping[str, CellResult], options: Options, console: Console
 ) -> Ran:
-    """Runs the missing trials with tracking beside them, then writes the report and ships it."""
+    """Runs the missing trials and ships them to the tracking server meanwhile; then writes and ships the report."""
     from sweeps.service.track.server import check_connection
     from sweeps.service.track.shipping import Shipping
     from sweeps.service.track.tracker import TRACKING_EXPERIMENT, Tracker, unreachable
@@ -156,7 +156,7 @@ def _run(
 def _train(plan: Plan, missing: list[Trial], placement: Placement, options: Options, console: Console) -> bool:
     """Runs trials on Ray; returns whether they were interrupted."""
     set_ray_environment()
-    from sweeps.service.run.engine import Workplace, run_trials  # imports ray, which reads its environment then
+    from sweeps.service.run.engine import Workplace, run_trials  # imports ray, which reads its environment on import
 
     keys = {trial.key for trial in missing}
     folder = plan.results

@@ -1,31 +1,33 @@
-"""Values and durations as text, and the one place that prints a line."""
+"""Values and durations as text, and printing of plain lines."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from typing import TYPE_CHECKING
 
-from rich.console import Console
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words, two units at most.
+    """A duration in at most two units, at least 1 s.
 
     >>> duration(0.4), duration(12.3), duration(75), duration(7260), duration(200000)
     ('1 s', '12 s', '1 min 15 s', '2 h 1 min', '2 d 7 h')
     """
     whole = max(round(seconds), 1)
     units = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-    found: list[tuple[int, str]] = []
+    parts: list[tuple[int, str]] = []
     for size, name in units:
         count, whole = divmod(whole, size)
-        if count or found:
-            found.append((count, name))
-    return " ".join(f"{count} {name}" for count, name in found[:2] if count)
+        if count or parts:
+            parts.append((count, name))
+    return " ".join(f"{count} {name}" for count, name in parts[:2] if count)
 
 
 def clock(seconds: float) -> str:
-    """Seconds as on a clock.
+    """A duration as minutes and seconds, with hours from an hour on.
 
     >>> clock(75), clock(3675)
     ('1:15', '1:01:15')
@@ -36,7 +38,7 @@ def clock(seconds: float) -> str:
 
 
 def significant(value: float, digits: int) -> str:
-    """So many significant digits; of a larger number all whole ones, never an exponent in their place.
+    """A number with some significant digits, but at least all digits before the point, and without an exponent.
 
     >>> significant(1362.4, 3), significant(0.03521, 3), significant(7.04, 2)
     ('1362', '0.0352', '7')
@@ -45,13 +47,13 @@ def significant(value: float, digits: int) -> str:
 
 
 MAX_PARAM = 500
-"""Characters of a parameter's value; old servers refuse more, and a table column shows less."""
+"""Largest number of characters of a parameter's value; old MLflow servers reject longer ones."""
 
 
 def param_text(value: object) -> str:
-    """A value as text that is equal exactly where the values are equal.
+    """A value as text; two texts are equal if and only if the values are.
 
-    Longer than 500 characters: the beginning and a digest of the whole, which stands in the artifact config.json.
+    A text longer than `MAX_PARAM` is cut and ends with a digest of the whole; the artifact config.json has all of it.
 
     >>> param_text(0.1), param_text(True), param_text("box"), param_text([1, 2]), param_text(None)
     ('0.1', 'true', 'box', '[1, 2]', 'null')
@@ -61,10 +63,10 @@ def param_text(value: object) -> str:
 
 
 def digest(text: str) -> str:
-    """Twelve hexadecimal digits that stand for a text."""
+    """Twelve hexadecimal digits that identify a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def say(console: Console, line: str) -> None:
-    """Prints a line as it is: no markup, no highlighting, no wrapping."""
+    """Prints a line without markup, highlighting or wrapping."""
     console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The command line's wrong inputs: one line for each problem on the error stream, exit status 2, nothing begun."""
+"""Wrong command lines: one line per problem on the error stream, exit status 2, nothing started."""
 
 import socket
 import sys
@@ -6,23 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from mucon.errors import InputError
 from sweeps.ablation_masks import EXPERIMENT
 from sweeps.qualitative import EXPERIMENT as BARS
 from sweeps.service.cli import main
+from sweeps.service.commands.options import experiment_names
 from sweeps.service.run.resources import Resources, resources
 from sweeps.service.spec.rows import only_rows
+from tests.helpers.refusals import refused
 from tests.sweeps import small
 from tests.sweeps.conftest import Finished
 
 
-def refused(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
-    """The problems with which the mask ablation is refused."""
+def error_lines(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    """The lines with which a command line of the mask ablation is refused, without `error: `."""
     assert main(EXPERIMENT, words) == 2
-    captured = capsys.readouterr()
-    lines = captured.err.splitlines()
+    lines = capsys.readouterr().err.splitlines()
     assert all(line.startswith("error: ") for line in lines)
-    return lines
+    return [line.removeprefix("error: ") for line in lines]
 
 
 @pytest.fixture
@@ -33,54 +33,70 @@ def on_store(tiny_store: Path, tmp_path: Path) -> list[str]:
 def test_an_unknown_setting_is_refused_with_the_nearest_names(
     capsys: pytest.CaptureFixture[str], on_store: list[str]
 ) -> None:
-    (line,) = refused(capsys, *on_store, "--set", "mask.shap=box")
-    assert "'mask.shap' is not a setting (did you mean 'mask.shape'" in line
+    (line,) = error_lines(capsys, *on_store, "--set", "mask.shap=box")
+    assert line.startswith("mask.shap: ")
+    assert "'mask.shape'" in line
 
 
 def test_a_value_of_the_wrong_type_and_a_setting_without_value_are_refused(
     capsys: pytest.CaptureFixture[str], on_store: list[str]
 ) -> None:
-    (line,) = refused(capsys, *on_store, "--set", "training.learning_rate=fast")
-    assert "training.learning_rate is a finite number, not 'fast'" in line
-    (line,) = refused(capsys, *on_store, "--set", "training.learning_rate")
-    assert "--set takes KEY=VALUE, 'training.learning_rate' has no '='" in line
+    (line,) = error_lines(capsys, *on_store, "--set", "training.learning_rate=fast")
+    assert line.startswith("training.learning_rate: ")
+    assert line.endswith("got 'fast'")
+    (line,) = error_lines(capsys, *on_store, "--set", "training.learning_rate")
+    assert line.startswith("--set: ")
+    assert line.endswith("got 'training.learning_rate'")
 
 
-def test_rows_that_become_one_trial_are_refused(capsys: pytest.CaptureFixture[str], on_store: list[str]) -> None:
-    lines = refused(capsys, *on_store, "--set", "mask.shape=box")
+def test_an_unknown_recipe_is_refused_and_a_known_one_is_under_the_rows(
+    capsys: pytest.CaptureFixture[str], on_store: list[str]
+) -> None:
+    (line,) = error_lines(capsys, *on_store, "--recipe", "breakfst")
+    assert "recipe: " in line
+    assert all(word in line for word in ("'breakfst'", "'breakfast'"))
+    assert main(EXPERIMENT, [*on_store, "--recipe", "demo", "--seeds", "1", "--dry-run"]) == 0
+    assert "recipe demo, 6 rows, 1 seeds" in capsys.readouterr().out
+
+
+def test_rows_that_become_one_trial_are_error_lines(capsys: pytest.CaptureFixture[str], on_store: list[str]) -> None:
+    lines = error_lines(capsys, *on_store, "--set", "mask.shape=box")
     assert len(lines) == 4
-    assert "'box, no' and 'bell, no' become the same with --set mask.shape=box" in lines[0]
+    assert all(line.startswith("ablation_masks: ") for line in lines)
+    assert all(word in lines[0] for word in ("'box, no'", "'bell, no'", "--set mask.shape=box", "--rows"))
 
 
-def test_a_store_or_a_split_that_is_not_there_is_refused_by_name(
+def test_a_missing_store_or_split_is_refused_by_name(
     capsys: pytest.CaptureFixture[str], on_store: list[str], tmp_path: Path
 ) -> None:
-    (line,) = refused(capsys, "--store", str(tmp_path / "nowhere"), "--results", str(tmp_path / "results"))
+    (line,) = error_lines(capsys, "--store", str(tmp_path / "nowhere"), "--results", str(tmp_path / "results"))
     assert str(tmp_path / "nowhere") in line
-    (line,) = refused(capsys, *on_store, "--split", "9")
+    (line,) = error_lines(capsys, *on_store, "--split", "9")
     assert "1:train" in line
     assert "9:train" in line
 
 
-def test_a_trial_that_fits_on_no_machine_is_refused_instead_of_waiting_for_ever(
+def test_a_trial_that_fits_on_no_machine_is_refused_instead_of_waiting_forever(
     capsys: pytest.CaptureFixture[str], on_store: list[str]
 ) -> None:
-    (line,) = refused(capsys, *on_store, "--cpus-per-trial", "4096")
-    assert "a trial must fit on a machine, one of 4096 CPU and 0 GPU does not" in line
-    (line,) = refused(capsys, *on_store, "--gpus-per-trial", "many")
-    assert "--gpus-per-trial is a number of at least 0 or auto, not 'many'" in line
+    (line,) = error_lines(capsys, *on_store, "--cpus-per-trial", "4096")
+    assert "4096" in line
+    assert "--cpus-per-trial" in line
+    (line,) = error_lines(capsys, *on_store, "--gpus-per-trial", "many")
+    assert line.startswith("--gpus-per-trial")
+    assert "'many'" in line
 
 
-def test_a_tracking_address_that_is_none_or_does_not_answer_is_refused_before_training(
+def test_a_tracking_address_that_is_unsupported_or_does_not_answer_is_refused_before_training(
     capsys: pytest.CaptureFixture[str], on_store: list[str], tmp_path: Path
 ) -> None:
-    (line,) = refused(capsys, *on_store, "--tracking-uri", "mlruns")
-    assert "'mlruns' is none of them" in line
+    (line,) = error_lines(capsys, *on_store, "--tracking-uri", "mlruns")
+    assert "'mlruns'" in line
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-    (line,) = refused(capsys, *on_store, "--tracking-uri", f"http://127.0.0.1:{port}")
-    assert f"the one at http://127.0.0.1:{port} does not" in line
+    (line,) = error_lines(capsys, *on_store, "--tracking-uri", f"http://127.0.0.1:{port}")
+    assert f"http://127.0.0.1:{port}" in line
     assert not (tmp_path / "results" / "trials").exists()
 
 
@@ -88,8 +104,10 @@ def test_a_results_folder_that_cannot_be_written_is_refused(
     capsys: pytest.CaptureFixture[str], tiny_store: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "results").write_text("a file")
-    (line,) = refused(capsys, "--store", str(tiny_store), "--results", str(tmp_path / "results"))
-    assert f"trials are written to the results folder, {tmp_path / 'results'} cannot be written" in line
+    (line,) = error_lines(capsys, "--store", str(tiny_store), "--results", str(tmp_path / "results"))
+    assert line.startswith("--results: ")
+    assert str(tmp_path / "results") in line
+    assert (tmp_path / "results").read_text() == "a file"
 
 
 def test_a_dry_run_names_every_cell_and_starts_nothing(
@@ -102,17 +120,19 @@ def test_a_dry_run_names_every_cell_and_starts_nothing(
     assert not list((tmp_path / "results").iterdir())
 
 
-def test_some_rows_can_be_run_alone_under_a_name_of_their_own(
+def test_some_rows_can_be_run_alone_under_another_name(
     capsys: pytest.CaptureFixture[str], on_store: list[str], tmp_path: Path
 ) -> None:
-    (line,) = refused(capsys, *on_store, "--rows", "box, no", "bel, no")
-    assert "--rows takes rows of ablation_masks, 'bel, no' is none (did you mean 'bell, no'" in line
-    (line,) = refused(capsys, *on_store, "--name", "../mine")
-    assert "a sweep's name is letters, digits" in line
+    (line,) = error_lines(capsys, *on_store, "--rows", "box, no", "bel, no")
+    assert line.startswith("--rows: ")
+    assert all(word in line for word in ("'bel, no'", "'bell, no'"))
+    (line,) = error_lines(capsys, *on_store, "--name", "../mine")
+    assert line.startswith("--name: ")
+    assert line.endswith("got '../mine'")
     words = [*on_store, "--seeds", "1", "--rows", "bell, no", "box, no", "--name", "two-shapes", "--dry-run"]
     assert main(EXPERIMENT, words) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("two-shapes: Impact of mask generation")
+    assert shown.startswith(f"two-shapes: {EXPERIMENT.title}\n")
     assert [line.split(maxsplit=2)[2] for line in shown.splitlines() if "  missing   " in line] == [
         "box, no, split 1, seed 1",
         "bell, no, split 1, seed 1",
@@ -127,31 +147,37 @@ def test_of_a_collection_the_tables_that_have_the_rows_are_left() -> None:
     assert [row.name for row in table.variants] == ["frames", "full"]
     (table,) = only_rows(BARS, ["qualitative_supervision"]).experiments
     assert len(table.variants) == 3
-    with pytest.raises(InputError, match=r"'qualitative_predictions: ful' is none \(did you mean"):
-        only_rows(BARS, ["qualitative_predictions: ful"])
-    with pytest.raises(InputError, match=r"'ablation_masks' is none"):
-        only_rows(EXPERIMENT, ["ablation_masks"])
+    with refused("unknown", place="--rows", value="qualitative_predictions: ful", n=1) as refusal:
+        only_rows(BARS, ["qualitative_predictions: ful", "weak"])
+    assert "'qualitative_predictions: full'" in refusal.problems[0].message
+    with refused("unknown", place="--rows", value="ablation_masks", n=2):
+        only_rows(EXPERIMENT, ["ablation_masks", "box"])
 
 
 @pytest.mark.service
-def test_a_dry_run_says_what_is_known_already(capsys: pytest.CaptureFixture[str], finished_sweep: Finished) -> None:
+def test_a_dry_run_reports_finished_cells(capsys: pytest.CaptureFixture[str], finished_sweep: Finished) -> None:
     assert main(EXPERIMENT, [*finished_sweep.command[2:], "--seeds", "2", "--dry-run"]) == 0
     out = capsys.readouterr().out
     assert out.count("  finished  ") == 6
     assert out.count("  missing   ") == 6
 
 
-def test_the_experiments_are_listed_and_an_unknown_one_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_experiments_are_listed_and_an_unknown_one_is_error_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(None, ["list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert any(line.startswith("ablation_masks: Impact of mask generation (box, no; bell, no;") for line in lines)
+    assert [line.partition(":")[0] for line in lines] == experiment_names()
+    assert f"ablation_masks: {EXPERIMENT.title} ({'; '.join(row.name for row in EXPERIMENT.variants)})" in lines
     assert main(None, ["run", "ablation_mask"]) == 2
-    assert "(did you mean 'ablation_masks'" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert error.startswith("error: ablation_mask: ")
+    assert "'ablation_masks'" in error
 
 
-def test_a_report_of_a_sweep_that_never_ran_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_report_of_a_sweep_that_never_ran_is_error_lines(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(None, ["report", "ablation_masks", "--results", str(tmp_path)]) == 2
-    assert f"'ablation_masks' has none in {tmp_path} (there: no sweep)" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {tmp_path}: ")
+    assert "'ablation_masks'" in error
 
 
 def test_the_module_and_the_script_have_the_same_options() -> None:
@@ -171,7 +197,7 @@ def test_the_module_and_the_script_have_the_same_options() -> None:
         ("4", "1", 2, Resources(cpus=4, gpus=1)),
     ],
 )
-def test_resources_are_what_was_told_and_shared_gpus_by_default(
+def test_resources_are_the_given_ones_and_shared_gpus_by_default(
     cpus: str, gpus: str, n_gpus: int, each: Resources
 ) -> None:
     assert resources(cpus, gpus, n_gpus=n_gpus) == each

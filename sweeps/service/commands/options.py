@@ -1,4 +1,4 @@
-"""What several commands share: consoles, addresses and the experiments of the package."""
+"""Options and values that several commands share."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 import sweeps
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from sweeps.service.spec.experiment import Collection, Experiment
     from sweeps.service.trials.results_folder import ResultsFolder
 
 WIDTH = 160
-"""Characters of a line in a file or a pipe."""
+"""Characters per line in a file or a pipe."""
 
 
 def new_console() -> Console:
-    """A console as wide as the terminal; without one, lines are long enough for a table."""
+    """A console as wide as the terminal, or wide enough for a table if the output is no terminal."""
+    from rich.console import Console
+
     return Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=WIDTH)
 
 
@@ -42,18 +44,22 @@ def add_tracking_uri(parser: argparse.ArgumentParser) -> None:
 
 
 def tracking_uri(given: str | None, results: ResultsFolder) -> str:
-    """The address of the tracking server: the given one, MLflow's variable, or a file in the results folder."""
+    """Address of the tracking server.
+
+    Args:
+        given: value of the option; by default the environment variable, else a file in the results folder.
+        results: the results folder.
+    """
     return given or os.environ.get("MLFLOW_TRACKING_URI") or results.tracking_uri
 
 
-def experiments() -> dict[str, Experiment | Collection]:
-    """The experiments of the package `sweeps`, by name: each module's `EXPERIMENT`."""
-    from sweeps.service.spec.experiment import Collection, Experiment
+def experiment_names() -> list[str]:
+    """The names of the package's experiments: its modules besides `api`; none is imported."""
+    modules = (module.name for module in pkgutil.iter_modules(sweeps.__path__) if not module.ispkg)
+    return [name for name in modules if name != "api" and not name.startswith("_")]
 
-    named: dict[str, Experiment | Collection] = {}
-    for module in pkgutil.iter_modules(sweeps.__path__):
-        if not module.ispkg and not module.name.startswith("_"):
-            value = getattr(importlib.import_module(f"sweeps.{module.name}"), "EXPERIMENT", None)
-            if isinstance(value, Experiment | Collection):
-                named[value.name] = value
-    return named
+
+def experiment_named(name: str) -> Experiment | Collection:
+    """An experiment of the package: the value `EXPERIMENT` of its module."""
+    experiment: Experiment | Collection = importlib.import_module(f"sweeps.{name}").EXPERIMENT
+    return experiment

@@ -1,4 +1,4 @@
-"""Running a sweep: a script's own command line, and `mucon-sweeps run` over all of them."""
+"""The command line of an experiment's script, and `mucon-sweeps run`."""
 
 from __future__ import annotations
 
@@ -6,20 +6,28 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from mucon.errors import InputError, Problem, nearest
-from sweeps.service.commands.options import add_results, add_tracking_uri, experiments, new_console, tracking_uri
+from sweeps.service.commands.options import (
+    add_results,
+    add_tracking_uri,
+    experiment_named,
+    experiment_names,
+    new_console,
+    tracking_uri,
+)
+from sweeps.service.spec.files.format import FORMAT, is_file_name
 from sweeps.service.text import say
 
 if TYPE_CHECKING:
-    from mucon.config import TrainConfig
+    from rich.console import Console
+
     from sweeps.service.plan.plan import Plan
     from sweeps.service.spec.experiment import Collection, Experiment
+    from sweeps.service.spec.recipe import Base
     from sweeps.service.trials.results_folder import ResultsFolder
 
     Sweep = Experiment | Collection
@@ -29,12 +37,10 @@ DEMO_STORE = Path("stores/demo")
 
 def add(commands: Any) -> None:
     """Adds the command to a parser's subparsers."""
-    from sweeps.service.spec.files.format import FORMAT
-
     parser = commands.add_parser(
         "run",
         help="run an experiment or a user-defined sweep",
-        description="Runs an experiment of the package as its script does, or a user-defined sweep from its file.",
+        description="Runs an experiment of the package, as its script does, or a user-defined sweep from a file.",
         epilog=FORMAT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -52,22 +58,21 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
     """Runs a sweep with the words of a command line.
 
     Args:
-        sweep: a table, or several.
+        sweep: one table, or several.
         words: options.
-        program: how the program was called, where that is not the script's name.
+        program: how the program was called; by default the name of the script.
 
     Returns:
         The exit status.
     """
     options = script_parser(sweep, program).parse_args(words)
-    # from here on torch and the rest of the service are needed
-    from mucon.config import parse_settings
-    from mucon.recipes import RECIPES
+    from mucon.configuration import parse_settings
     from sweeps.service.driver import Options, run_plan
     from sweeps.service.plan.plan import make_plan
     from sweeps.service.plan.sweep_folder import SweepInfo
     from sweeps.service.run.estimate import dry_run
     from sweeps.service.run.resources import place_trials
+    from sweeps.service.spec.recipe import recipe_name, with_recipe
     from sweeps.service.spec.rows import only_rows, renamed
     from sweeps.service.trials.results_folder import ResultsFolder
 
@@ -78,8 +83,9 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
     demo = options.store is None
     store = _demo_store(console) if demo else options.store
 
-    def base(table: Experiment) -> Callable[[], TrainConfig]:
-        return RECIPES[options.recipe] if options.recipe else table.demo_base if demo else table.base
+    def base(table: Experiment) -> Base:
+        own = table.demo_base if demo else table.base
+        return own if options.recipe is None else with_recipe(own, options.recipe)
 
     settings: dict[str, object] = {} if options.epochs is None else {"training.epochs": options.epochs}
     settings |= parse_settings(options.set)
@@ -93,7 +99,7 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
         splits=options.split or sweep.splits,
         results=results,
     )
-    recipes = ", ".join(dict.fromkeys(base(table).__name__ for table in sweep.experiments))
+    recipes = ", ".join(dict.fromkeys(recipe_name(base(table)) for table in sweep.experiments))
     _print_header(plan, recipes, seeds, console)
     if options.dry_run:
         placement = place_trials(options.device, options.cpus_per_trial, options.gpus_per_trial)
@@ -138,22 +144,15 @@ def script_parser(sweep: Sweep, program: str | None) -> argparse.ArgumentParser:
 
 
 def _find(name: str) -> Sweep:
-    from sweeps.service.spec.files.reading import is_file_name, read_experiment
-
-    named = experiments()
+    names = experiment_names()
     if is_file_name(name):
-        return read_experiment(Path(name), named)
-    if name not in named:
-        raise InputError(
-            Problem(
-                rule="unknown",
-                place="name",
-                value=name,
-                message=f"no experiment {name!r}{nearest(name, list(named))}",
-                hint="`mucon-sweeps list` lists them",
-            )
-        )
-    return named[name]
+        from sweeps.service.spec.files.reading import read_experiment
+
+        return read_experiment(Path(name), names)
+    if name not in names:
+        message, hint = f"unknown experiment{nearest(name, names)}", "`mucon-sweeps list` lists all experiments"
+        raise InputError(Problem(rule="unknown", place=name, value=name, message=message, hint=hint))
+    return experiment_named(name)
 
 
 def _positive(text: str) -> int:

@@ -1,1 +1,1 @@
-"""Which cells a sweep has, which trials they are, and the sweep's own folder; makes no table."""
+"""The cells of a sweep, the trials behind them, and the sweep's own folder; makes no tables."""

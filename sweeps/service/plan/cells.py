@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mucon.config import TrainConfig
-from mucon.errors import InputError
+from mucon.errors import InputError, Problem
 from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.trials.trial import Trial
@@ -14,7 +14,7 @@ from sweeps.service.trials.trial import Trial
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """A trial in its place in the table."""
+    """A trial at its position in the table."""
 
     variant: Variant
     split: str
@@ -24,7 +24,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """The trial's `key`."""
+        """The key of the trial, see `Trial.key`."""
         return f"{self.identity}-{self.evaluation}"
 
     def __str__(self) -> str:
@@ -45,50 +45,59 @@ def expand(
 
     Args:
         experiment: the table.
-        base: the configuration under the rows.
-        settings: of the command line; they win over the rows'.
+        base: the configuration on which the rows build.
+        settings: settings of the command line; they take precedence over the rows'.
         seeds: one trial each.
         splits: names.
-        fingerprint: of a split's data for a configuration.
+        fingerprint: returns the fingerprint of a split's data for a configuration.
         store: absolute path of the store.
 
     Returns:
-        Cell -> trial, seed by seed, so that a sweep that is stopped early has every row with few seeds rather than few
-        rows with every seed.
+        Cell -> trial, seed by seed, so that an interrupted sweep has all rows with fewer seeds rather than fewer rows
+        with all seeds.
 
     Raises:
-        InputError: an unknown setting, a wrong value, or two rows that become one trial.
+        InputError: an unknown setting, a wrong value, or rows that become the same trial.
     """
     if "seed" in settings:
-        raise InputError(f"a sweep gives each trial its seed, --set seed={settings['seed']} cannot: use --seeds")
+        message = "a sweep sets the seed of each trial"
+        problem = Problem(rule="conflict", place="seed", value=settings["seed"], message=message, hint="use --seeds")
+        raise InputError(problem)
     configs = [(variant, base.with_values({**variant.settings, **settings})) for variant in experiment.variants]
-    made: dict[Cell, Trial] = {}
+    trials: dict[Cell, Trial] = {}
     for seed in seeds:
         for split in splits:
             for variant, config in configs:
                 seeded = config.override("seed", seed)
-                found = fingerprint(split, seeded)
-                trial = Trial.of(seeded, split=split, data_fingerprint=found, store=store, task=variant.task)
+                trial = Trial.of(
+                    seeded,
+                    split=split,
+                    data_fingerprint=fingerprint(split, seeded),
+                    store=store,
+                    task=variant.task,
+                )
                 cell = Cell(
                     variant=variant, split=split, seed=seed, identity=trial.identity, evaluation=trial.evaluation
                 )
-                made[cell] = trial
-    problems = list(_merged_rows(list(made), settings))
+                trials[cell] = trial
+    problems = list(_merged_rows(experiment.name, list(trials), settings))
     if problems:
         raise InputError(problems)
-    return made
+    return trials
 
 
-def _merged_rows(made: Sequence[Cell], settings: Mapping[str, object]) -> Iterator[str]:
+def _merged_rows(table: str, cells: Sequence[Cell], settings: Mapping[str, object]) -> Iterator[Problem]:
+    """One problem per pair of rows that are the same trial."""
     first: dict[tuple[str, str | None], Variant] = {}
-    told: set[tuple[str, str]] = set()
-    for cell in made:
+    reported: set[tuple[str, str]] = set()
+    for cell in cells:
         other = first.setdefault((cell.key, cell.variant.prediction), cell.variant)
-        if other is not cell.variant and (other.name, cell.variant.name) not in told:
-            told.add((other.name, cell.variant.name))
-            same = sorted(set(settings) & (set(other.settings) | set(cell.variant.settings)))
-            because = f" with --set {' '.join(f'{path}={settings[path]}' for path in same)}" if same else ""
-            yield (
-                f"rows of a table are different trials, {other.name!r} and {cell.variant.name!r} become the same"
-                f"{because}: leave out what makes them equal, or train that one row with `mucon train`"
-            )
+        pair = (other.name, cell.variant.name)
+        if other is cell.variant or pair in reported:
+            continue
+        reported.add(pair)
+        shared = sorted(set(settings) & (set(other.settings) | set(cell.variant.settings)))
+        because = f" with --set {' '.join(f'{path}={settings[path]}' for path in shared)}" if shared else ""
+        message = f"rows {other.name!r} and {cell.variant.name!r} are the same trial{because}"
+        hint = "leave the setting out, or select one of the rows with --rows" if shared else ""
+        yield Problem(rule="duplicate", place=table, value=pair, message=message, hint=hint)

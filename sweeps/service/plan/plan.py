@@ -1,4 +1,4 @@
-"""A sweep's plan: the cells of its tables and the trials they stand for."""
+"""The plan of a sweep: the cells of its tables and their trials."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Part:
     """One table of a sweep.
 
     Attributes:
-        experiment: its shape.
-        cells: its trials in their places.
-        pooling: frames of a latent frame in the configuration under the rows; None where that is not known.
+        experiment: rows and columns.
+        cells: one per row, split and seed.
+        pooling: frames per latent frame in the base configuration; None if unknown.
     """
 
     experiment: Experiment
@@ -48,7 +48,7 @@ class Plan:
         name: name of the sweep.
         title: common title of its tables.
         parts: its tables.
-        splits: name -> facts of the split.
+        splits: by name.
         results: the results folder.
         store: absolute path of the store.
     """
@@ -67,7 +67,7 @@ class Plan:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """The cells of all tables; a trial that several tables show is the first table's cell."""
+        """The cells of all tables; a trial that several tables contain is the first table's cell."""
         cells: dict[str, Cell] = {}
         for part in self.parts:
             for cell in part.cells:
@@ -88,7 +88,7 @@ class Plan:
         """State and scores of each cell, by key, as its trial's directory has them now.
 
         Args:
-            earlier: results of an earlier call; finished cells are not read again.
+            earlier: results of an earlier call; its finished cells are not read again.
         """
         finished = {key: result for key, result in (earlier or {}).items() if result.is_finished}
         metrics: dict[str, set[tuple[str, str]]] = {}
@@ -104,7 +104,7 @@ class Plan:
         }
 
     def write(self) -> None:
-        """Writes the plan, from which `read_plan` makes the tables again without store or experiment."""
+        """Writes plan.json, from which `read_plan` restores the plan without store or experiment."""
         self.folder.mkdir(parents=True, exist_ok=True)
         value = {
             "format_version": FORMAT_VERSION,
@@ -137,6 +137,7 @@ def _part_to_dict(part: Part) -> dict[str, Any]:
 
 def _part_from_dict(value: Mapping[str, Any]) -> Part:
     rows = tuple(Variant(**{**row, "labels": tuple(row["labels"])}) for row in value["rows"])
+    figure = value.get("figure")
     experiment = Experiment(
         name=value["name"],
         title=value["title"],
@@ -144,7 +145,7 @@ def _part_from_dict(value: Mapping[str, Any]) -> Part:
         variants=rows,
         columns=tuple(Column(**column) for column in value["columns"]),
         default_row=value.get("default_row"),
-        figure=None if (figure := value.get("figure")) is None else Figure(**figure),
+        figure=figure and Figure(**{**figure, "recordings": tuple(figure["recordings"])}),
     )
     cells = tuple(
         Cell(variant=rows[row], split=split, seed=seed, identity=identity, evaluation=evaluation)
@@ -166,17 +167,17 @@ def make_plan(
     """The plan of a sweep over a store, and each of its trials by key.
 
     Args:
-        experiment: the table, or the tables.
-        store: the recordings.
-        base: configuration under the rows of a table.
-        settings: path -> value of the command line; they win over the rows'.
-        seeds: of the trials.
+        experiment: one table, or several.
+        store: feature store with the recordings.
+        base: returns the configuration on which the rows of a table build.
+        settings: settings of the command line, path -> value; they take precedence over the rows'.
+        seeds: one trial of each row and split per seed.
         splits: names, or `all` alone.
         results: the results folder.
 
     Raises:
-        InputError: whatever is wrong with the settings or the recordings.
-        StoreError: whatever is wrong with the store.
+        InputError: wrong settings, or recordings without the annotations that training or scoring needs.
+        StoreError: no such store or split, or a damaged store.
     """
     opened = open_store(store)
     names = split_names(opened) if list(splits) == ["all"] else splits
@@ -187,7 +188,7 @@ def make_plan(
     fingerprints: dict[tuple[str, float, int | None], str] = {}
 
     def fingerprint(split: str, config: TrainConfig) -> str:
-        """Hashes once for all cells that train on the same data."""
+        """Hashes once for all cells with the same training data."""
         share = config.training.labelled
         key = (split, share, config.seed if share else None)
         if key not in fingerprints:
@@ -197,7 +198,7 @@ def make_plan(
     parts, trials = [], {}
     for shape in experiment.experiments:
         table = shape.with_default_row(base(shape), settings)
-        made = expand(
+        cells = expand(
             table,
             base=base(table),
             settings=settings,
@@ -206,8 +207,8 @@ def make_plan(
             fingerprint=fingerprint,
             store=absolute(store),
         )
-        parts.append(Part(experiment=table, cells=tuple(made), pooling=bases[table.name].backbone.pooling))
-        trials.update({trial.key: trial for trial in made.values()})
+        parts.append(Part(experiment=table, cells=tuple(cells), pooling=bases[table.name].backbone.pooling))
+        trials.update({trial.key: trial for trial in cells.values()})
     plan = Plan(
         name=experiment.name,
         title=experiment.title,
@@ -220,7 +221,7 @@ def make_plan(
 
 
 def read_plan(results: ResultsFolder, name: str) -> Plan:
-    """The plan that a sweep wrote when it last ran.
+    """The plan that the last run of a sweep wrote.
 
     Raises:
         InputError: no such plan, or one that is damaged or of another format version.
@@ -249,12 +250,12 @@ def read_plan(results: ResultsFolder, name: str) -> Plan:
                 hint="delete it and run the sweep again; no trial is lost",
             )
         ) from None
-    if value["format_version"] != FORMAT_VERSION:
+    if value.get("format_version") != FORMAT_VERSION:
         raise InputError(
             Problem(
                 rule="version",
                 place=str(path),
-                value=value["format_version"],
+                value=value.get("format_version"),
                 expected=f"plan format version {FORMAT_VERSION}",
                 hint="run the sweep again; no trial is lost",
             )

@@ -1,4 +1,4 @@
-"""What a sweep needs to know of its store before and beside training; no feature is read."""
+"""Facts about a store that a sweep needs besides training, computed without reading features."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from mucon.baselines import alignment_baseline, blind_baseline, pooling_ceiling
 from mucon.config import TrainConfig
-from mucon.errors import InputError
+from mucon.errors import InputError, Problem
 from mucon.metrics.alignment import alignment_scores
 from mucon.metrics.boundaries import boundary_scores
 from mucon.metrics.scores import Scores, score
@@ -26,15 +26,14 @@ class SplitData:
     """A split of a store.
 
     Attributes:
-        fingerprint: of its videos where no training video is labelled, see `sweeps.service.identity`.
-        blind: metric -> value of the prediction that sees no feature: the commonest training transcript with equal
-            lengths.
-        blind_alignment: the same where the transcript is given: the true one with equal lengths.
-        ceilings: frames of a latent frame -> the best MoF that `frames` can reach.
+        fingerprint: fingerprint of its videos without labelled training videos, see `SplitFacts.fingerprint`.
+        blind: metric -> value of the feature-free baseline: the most frequent training transcript with equal lengths.
+        blind_alignment: the same for alignment: the true transcript with equal lengths.
+        ceilings: frames per latent frame -> highest MoF that `frames` can reach.
         commonest: name of the action with most test frames.
-        commonest_share: of the test frames, a fraction.
-        n_train: training videos.
-        n_test: test videos.
+        commonest_share: its share of the test frames, 0 to 1.
+        n_train: number of training videos.
+        n_test: number of test videos.
     """
 
     fingerprint: str
@@ -49,13 +48,13 @@ class SplitData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitFacts:
-    """What a split's videos contribute to what is learnt and measured.
+    """Facts about a split's videos that determine what is learned and measured.
 
     Attributes:
-        train: with the lengths that are known, seen by the training or not.
-        test: with lengths.
-        actions: names.
-        background: names.
+        train: training videos, with all lengths in the store, whether training uses them or not.
+        test: test videos, with lengths.
+        actions: names of the actions.
+        background: names of the background actions.
     """
 
     train: tuple[VideoFacts, ...]
@@ -66,19 +65,22 @@ class SplitFacts:
     def fingerprint(self, config: TrainConfig | None = None) -> str:
         """The fingerprint for a configuration.
 
-        The test part's lengths are in it, because the scores come from them. Of the training part only those that
-        the training sees are: of the videos that the configuration's `training.labelled` and seed choose.
+        It covers the lengths of all test videos, which determine the scores, and of those training videos that
+        `training.labelled` and the seed select; training does not use the other ones.
+
+        Args:
+            config: None for weak supervision, without labelled videos.
         """
         labelled: set[str] = set()
         if config is not None and config.training.labelled:
-            known = [video.id for video in self.train if video.lengths is not None]
-            labelled = set(labelled_of(known, len(self.train), config.training.labelled, config.seed))
+            annotated = [video.id for video in self.train if video.lengths is not None]
+            labelled = set(labelled_of(annotated, len(self.train), config.training.labelled, config.seed))
         train = (video if video.id in labelled else replace(video, lengths=None) for video in self.train)
         return data_fingerprint(train, self.test, self.actions, self.background)
 
 
 def split_facts(store: Store, split: str) -> SplitFacts:
-    """What the store says of a split's videos.
+    """The facts about a split's videos.
 
     Raises:
         StoreError: no such split.
@@ -96,22 +98,22 @@ def split_data(store: Store, split: str, facts: SplitFacts | None = None, poolin
 
     Args:
         store: the recordings.
-        split: its name.
-        facts: facts of the split; read if None.
-        poolings: frames per latent frame, for the ceilings.
+        split: one with a training and a test part.
+        facts: the split's facts; read if None.
+        poolings: numbers of frames per latent frame for which a ceiling is computed.
 
     Raises:
         StoreError: no such split.
-        InputError: a training video without transcript or a test video without lengths, all told at once.
+        InputError: one problem per training video without transcript and per test video without lengths.
     """
     train, test = videos_of(store, split, "train"), videos_of(store, split, "test")
     problems = [
-        f"a training video has a transcript, {video.id!r} of {store.path} has none: annotate it or leave it out"
+        _missing(store, video, "training video without transcript", "annotate it, or remove it from the split")
         for video in train
         if not video.transcript
     ]
     problems += [
-        f"a test video has the lengths of its segments, {video.id!r} of {store.path} has none: its scores need them"
+        _missing(store, video, "test video without lengths", "its scores need the lengths of its segments")
         for video in test
         if video.lengths is None
     ]
@@ -147,8 +149,12 @@ def split_names(store: Store) -> tuple[str, ...]:
 
 
 def absolute(path: Path) -> str:
-    """A store's place as trials remember it."""
+    """The absolute path of a store, as recorded in trials."""
     return str(path.expanduser().absolute())
+
+
+def _missing(store: Store, video: Video, message: str, hint: str) -> Problem:
+    return Problem(rule="missing", place=f"{store.path}: {video.id}", value=video.id, message=message, hint=hint)
 
 
 def _facts(store: Store, video: Video, transcript: tuple[str, ...]) -> VideoFacts:

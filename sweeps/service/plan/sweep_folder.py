@@ -1,6 +1,6 @@
-"""A sweep's own record in the results, `RESULTS/sweeps/NAME/sweep.json`, and the addresses of its tracked runs.
+"""The record of a sweep, `RESULTS/sweeps/NAME/sweep.json`, and the addresses of its runs on the tracking server.
 
-With it the parent runs of a tracking server can be rebuilt from nothing, as the trials' runs can from their folders.
+The sweeps' runs on a tracking server can be rebuilt from these records, as the trials' runs can from their directories.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ TABLE_SUFFIXES = (".md", ".csv", ".tex", ".parquet", ".html", ".png", ".svg")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepInfo:
-    """What the tracking server shows of a sweep.
+    """Facts about a sweep for the tracking server.
 
     Attributes:
-        name: name of the experiment.
+        name: name of the sweep.
         title: its caption.
-        command: the command line.
-        config: base configuration, settings of the command line and what all trials have in common; plain values.
+        command: command line.
+        config: recipe, seeds, splits, store and settings of the command line; plain values.
     """
 
     name: str
@@ -44,11 +44,11 @@ class SweepRecord:
     """A sweep as recorded in the results.
 
     Attributes:
-        sweep: what the tracking server shows of it.
-        experiment_name: MLflow's experiment.
-        created: ISO time; of the sweeps that share a trial, the oldest owns it. None if there is no such sweep.
+        sweep: facts for the tracking server.
+        experiment_name: name of the MLflow experiment.
+        created: ISO time; the oldest of the sweeps that share a trial owns it. None if there is no such sweep.
         rows: trial identity -> row of the table.
-        tables: name -> file, of the existing ones.
+        tables: name -> existing file.
     """
 
     sweep: SweepInfo
@@ -76,8 +76,8 @@ def write_sweep(results: ResultsFolder, sweep: SweepInfo, experiment_name: str, 
 
     Args:
         results: the results folder.
-        sweep: what the tracking server shows.
-        experiment_name: MLflow's experiment.
+        sweep: facts for the tracking server.
+        experiment_name: name of the MLflow experiment.
         rows: trial identity -> row of the table.
     """
     path = results.sweep(sweep.name) / FILE
@@ -118,7 +118,7 @@ def read_sweeps(results: ResultsFolder) -> list[SweepRecord]:
 
 
 def write_links(folder: Path, links: Links) -> None:
-    """Keeps the addresses of a sweep's runs, for pages that are made without the tracking server.
+    """Writes the addresses of a sweep's runs, for pages that are made without the tracking server.
 
     Args:
         folder: the sweep's directory.
@@ -128,7 +128,7 @@ def write_links(folder: Path, links: Links) -> None:
 
 
 def read_links(folder: Path) -> Links:
-    """The addresses that `write_links` has kept; none if the sweep was never tracked.
+    """The addresses that `write_links` wrote; none if the sweep was never tracked.
 
     Raises:
         InputError: the file is damaged.
@@ -150,7 +150,7 @@ def _load(path: Path) -> dict[str, Any]:
                 place=str(path),
                 value=str(error),
                 message=f"damaged file ({error})",
-                hint="delete it and run the sweep again to write it again",
+                hint="delete it and run the sweep again; no trial is lost",
             )
         ) from None
 

@@ -1,1 +1,1 @@
-"""What is varied and shown, as frozen values; knows no folder, no store and no identity."""
+"""Specifications of sweeps as frozen values: what is varied and what is shown; knows no folder, store or identity."""

@@ -1,4 +1,4 @@
-"""Rows and columns of a table, as data."""
+"""Rows and columns of a table, as values."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ class Variant:
     """A row of the table.
 
     Attributes:
-        labels: what stands in the row, one text for each of the experiment's `label_titles`.
+        labels: one text for each of the experiment's `label_titles`.
         settings: configuration path -> value, on top of the base.
-        prediction: the one that the row is about, in the place of the columns' own.
-        task: `segmentation`, or `alignment`, where the network is given the test videos' transcripts.
+        prediction: prediction that all columns of the row show; None for the columns' own predictions.
+        task: `segmentation`, or `alignment`, which uses the true transcripts of the test videos.
     """
 
     labels: tuple[str, ...]

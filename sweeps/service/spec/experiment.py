@@ -1,38 +1,45 @@
-"""Experiments as data: what is varied, what is shown, and the trials that follow from it."""
+"""Experiments as data: what is varied and what is shown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from mucon import recipes
-from mucon.config import TrainConfig
-from mucon.errors import InputError, nearest
+from mucon.errors import InputError, Problem
 from sweeps.service.spec.columns import MUCON_COLUMNS, Column, Variant
 from sweeps.service.spec.figure import Figure
+from sweeps.service.spec.problems import unknown
+from sweeps.service.spec.recipe import BREAKFAST, DEMO
+
+if TYPE_CHECKING:
+    from mucon.config import TrainConfig
+    from sweeps.service.spec.recipe import Base
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """A table: its rows, columns and what it is trained on.
+    """A table: rows, columns and training configuration.
 
     Attributes:
-        name: a word; the sweep's folder and its run on the tracking server are called so.
-        title: the table's caption.
+        name: identifier; names the sweep's folder and its run on the tracking server.
+        title: caption of the table.
         label_titles: heads of the label columns.
         variants: the rows.
         columns: the scores shown.
-        base: the configuration on which the rows build, when recordings are named.
-        demo_base: the same for the demo's recordings.
-        seeds: how many, when it is not told; the demo takes `demo_seeds`.
-        splits: the store's splits, when it is not told.
-        default_row: name of the row with which the others are compared; None: the one whose settings are the base's,
-            see `with_default_row`.
-        figure: what is drawn of it; None: a bar for each row's first score.
+        base: function without arguments that returns the configuration on which the rows build, if recordings are
+            named.
+        demo_base: the same for the demo recordings.
+        seeds: default number of seeds.
+        demo_seeds: default number of seeds for the demo recordings.
+        splits: default splits of the store.
+        default_row: name of the row with which the others are compared; None for the row that leaves the base
+            unchanged, see `with_default_row`.
+        figure: figure of the table; None for a bar per row.
 
     Raises:
-        InputError: a row without a label for each title, two rows with the same labels, a default row that is none, or
-            a figure of what the table does not have.
+        InputError: no row, a row without a label for each title, rows with equal labels, an unknown default row, or a
+            figure of something that the table does not contain.
     """
 
     name: str
@@ -40,8 +47,8 @@ class Experiment:
     label_titles: tuple[str, ...]
     variants: tuple[Variant, ...]
     columns: tuple[Column, ...] = MUCON_COLUMNS
-    base: Callable[[], TrainConfig] = recipes.breakfast
-    demo_base: Callable[[], TrainConfig] = recipes.demo
+    base: Base = BREAKFAST
+    demo_base: Base = DEMO
     seeds: int = 5
     demo_seeds: int = 2
     splits: tuple[str, ...] = ("1",)
@@ -54,57 +61,57 @@ class Experiment:
         seen: set[tuple[str, ...]] = set()
         for variant in self.variants:
             if len(variant.labels) != len(self.label_titles):
-                problems.append(
-                    f"a row has one label for each of {', '.join(self.label_titles)}, row {variant.name!r} of "
-                    f"{self.name} has {len(variant.labels)}: label it"
-                )
+                expected = f"{len(self.label_titles)} labels ({', '.join(self.label_titles)})"
+                message = f"row {variant.name!r} of {self.name} has {len(variant.labels)} labels, expected {expected}"
+                problems.append(Problem(rule="shape", place="rows", value=variant.name, message=message))
             if variant.labels in seen:
-                problems.append(f"rows have distinct labels, {variant.name!r} of {self.name} stands twice: rename one")
+                message = f"duplicate row {variant.name!r} of {self.name}"
+                problems.append(Problem(rule="duplicate", place="rows", value=variant.name, message=message))
             seen.add(variant.labels)
         if not self.variants:
-            problems.append(f"an experiment has at least one row, {self.name} has none: add a variant")
+            problems.append(Problem(rule="missing", place="rows", message=f"{self.name} has no row"))
         names = [variant.name for variant in self.variants]
         if self.default_row is not None and self.default_row not in names:
-            problems.append(
-                f"the default row is one of the rows, {self.name} has no {self.default_row!r}"
-                f"{nearest(self.default_row, names)}: name one of {', '.join(map(repr, names))}"
-            )
+            problems.append(unknown("default", "row", self.default_row, names))
         if problems:
             raise InputError(problems)
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
-        """Itself, so that one table and a collection of tables are run alike."""
+        """The experiment alone, so that one table and a collection of tables have the same interface."""
         return (self,)
 
     def with_default_row(self, base: TrainConfig, settings: Mapping[str, object]) -> Experiment:
-        """The same with its default row named: of the rows whose settings are the base's the one about `full`.
+        """Returns a copy whose default row is named, if there is one.
+
+        It is the row that leaves the base unchanged; if several do, the first one about the `full` prediction.
 
         Args:
-            base: the configuration under the rows.
-            settings: of the command line; they win over the rows'.
+            base: the configuration on which the rows build.
+            settings: settings of the command line; they take precedence over the rows'.
         """
         if self.default_row is not None:
             return self
-        alone = base.with_values(dict(settings))
-        equal = [row for row in self.variants if base.with_values({**row.settings, **settings}) == alone]
+        unchanged = base.with_values(dict(settings))
+        equal = [row for row in self.variants if base.with_values({**row.settings, **settings}) == unchanged]
         of_full = [row for row in equal if row.prediction in (None, "full")]
         return replace(self, default_row=next((row.name for row in of_full + equal), None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collection:
-    """Several tables run as one sweep: a trial that stands in more than one is trained once.
+    """Several tables run as one sweep; a trial that several tables contain is trained once.
 
     Attributes:
-        name: a word; the sweep's folder and its run on the tracking server are called so.
-        title: what they have in common.
+        name: identifier; names the sweep's folder and its run on the tracking server.
+        title: common title of the tables.
         experiments: the tables, each with its own base configuration.
-        seeds: how many, when it is not told; the demo takes `demo_seeds`.
-        splits: the store's splits, when it is not told.
+        seeds: default number of seeds.
+        demo_seeds: default number of seeds for the demo recordings.
+        splits: default splits of the store.
 
     Raises:
-        InputError: no table, or two of one name.
+        InputError: no table, or tables with equal names.
     """
 
     name: str
@@ -116,9 +123,11 @@ class Collection:
 
     def __post_init__(self) -> None:
         names = [experiment.name for experiment in self.experiments]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        problems = [f"tables of a collection have distinct names, {name!r} stands twice: rename one" for name in twice]
+        problems = [
+            Problem(rule="duplicate", place="tables", value=name, message=f"duplicate table {name!r} of {self.name}")
+            for name in sorted({name for name in names if names.count(name) > 1})
+        ]
         if not names:
-            problems.append(f"a collection has at least one table, {self.name} has none: add an experiment")
+            problems.append(Problem(rule="missing", place="tables", message=f"{self.name} has no table"))
         if problems:
             raise InputError(problems)

@@ -1,4 +1,4 @@
-"""Which figure stands beside a table: a value of the experiment."""
+"""The figure of a table, as a value of the experiment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mucon.errors import nearest
+from mucon.errors import Problem
+from sweeps.service.spec.problems import unknown
 
 Kind = Literal["bars", "curve", "scatter", "segmentations"]
 KINDS = ("bars", "curve", "scatter", "segmentations")
@@ -18,12 +19,12 @@ class Figure:
 
     Attributes:
         kind: `bars` of each row's mean; a `curve` over the number in a label; a `scatter` of two columns;
-            `segmentations` of recordings, the truth and each row under each other.
-        y: title of the column that is shown; the first when None.
-        x: of a curve the title of the label column whose numbers are on the axis, of a scatter the title of the column.
-        x_title: the axis's text; `x` when None.
-        recordings: ids of those whose segmentations are drawn; when empty, the first of the test part.
-        n_recordings: how many, when they are not named.
+            `segmentations` of recordings, the ground truth and each row below each other.
+        y: title of the column on the y axis; None for the first column.
+        x: title of a label column that contains numbers (`curve`), or title of a column (`scatter`).
+        x_title: label of the x axis; `x` if None.
+        recordings: ids of the recordings whose segmentations are drawn; if empty, the first ones of the test part.
+        n_recordings: number of recordings if `recordings` is empty.
     """
 
     kind: Kind = "bars"
@@ -33,22 +34,23 @@ class Figure:
     recordings: tuple[str, ...] = ()
     n_recordings: int = 3
 
-    def problems(self, label_titles: Sequence[str], columns: Sequence[str]) -> Iterator[str]:
-        """What keeps the figure from being drawn of a table.
+    def problems(self, label_titles: Sequence[str], columns: Sequence[str]) -> Iterator[Problem]:
+        """The reasons why the figure cannot be drawn of a table.
 
         Args:
-            label_titles: the table's label columns.
-            columns: titles of the table's scores.
+            label_titles: titles of the table's label columns.
+            columns: titles of the table's score columns.
         """
         if self.kind not in KINDS:
-            yield f"a figure is one of {', '.join(KINDS)}, {self.kind!r} is none{nearest(self.kind, KINDS)}: name one"
+            yield unknown("figure.kind", "figure", self.kind, KINDS)
         if self.y is not None and self.y not in columns:
-            yield f"a figure shows a column of its table, {self.y!r} is none{nearest(self.y, columns)}: name one"
+            yield unknown("figure.y", "column", self.y, columns)
         if self.kind in ("curve", "scatter"):
-            among = label_titles if self.kind == "curve" else columns
-            what = "label column" if self.kind == "curve" else "column"
-            if self.x is None or self.x not in among:
-                likely = nearest(self.x, among) if self.x else ""
-                yield f"the x axis of a {self.kind} is a {what} of its table, {self.x!r} is none{likely}: name one"
+            titles, what = (label_titles, "label column") if self.kind == "curve" else (columns, "column")
+            if self.x is None:
+                expected = f"a {what} for the x axis, one of {', '.join(titles)}"
+                yield Problem(rule="missing", place="figure.x", expected=expected)
+            elif self.x not in titles:
+                yield unknown("figure.x", what, self.x, titles)
         if self.n_recordings < 1:
-            yield f"a figure shows at least one recording, not {self.n_recordings}: leave `n_recordings` out"
+            yield Problem(rule="range", place="figure.n_recordings", value=self.n_recordings, expected="at least 1")

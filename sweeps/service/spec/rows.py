@@ -1,4 +1,4 @@
-"""A part of a sweep: some of its rows, under a name of its own."""
+"""Selects rows of a sweep and renames it."""
 
 from __future__ import annotations
 
@@ -6,40 +6,35 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mucon.errors import InputError, nearest
+from mucon.errors import InputError, Problem
 from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Collection, Experiment
+from sweeps.service.spec.problems import unknown
 
-_SHOWN = 12
 _NAME = re.compile(r"\w[\w.-]*", re.ASCII)
 
 
 def only_rows(sweep: Experiment | Collection, names: Sequence[str]) -> Experiment | Collection:
-    """The sweep with the named rows alone; a table of a collection that has none of them is left out.
+    """The sweep reduced to the named rows; tables of a collection without any of them are dropped.
 
     Args:
         sweep: one table, or several.
-        names: of rows as a table's notes write them, labels joined by a comma: `box, no`. Of several tables also
-            `TABLE`, all of its rows, and `TABLE: ROW`, where more than one has a row of that name.
+        names: names of rows as in a table's notes, labels joined by a comma: `box, no`. For a collection also `TABLE`
+            for all its rows, and `TABLE: ROW` for a row of that table alone.
 
     Raises:
-        InputError: a name that no table has.
+        InputError: unknown names.
     """
-    among = {
+    known = {
         name: None
         for table in sweep.experiments
         for row in table.variants
         for name in (row.name, *(_of_table(table, row) if isinstance(sweep, Collection) else ()))
     }
-    unknown = [name for name in names if name not in among]
-    if unknown:
-        shown = [repr(name) for name in among][:_SHOWN] + ["…"] * (len(among) > _SHOWN)
-        raise InputError(
-            f"--rows takes rows of {sweep.name}, {name!r} is none{nearest(name, list(among))}: "
-            f"name some of {', '.join(shown)}"
-            for name in unknown
-        )
-    kept = {
+    problems = [unknown("--rows", "row", name, known) for name in names if name not in known]
+    if problems:
+        raise InputError(problems)
+    selected = {
         table.name: tuple(row for row in table.variants if {row.name, *_of_table(table, row)} & {*names})
         for table in sweep.experiments
     }
@@ -50,7 +45,7 @@ def only_rows(sweep: Experiment | Collection, names: Sequence[str]) -> Experimen
             default_row=table.default_row if table.default_row in [row.name for row in rows] else None,
         )
         for table in sweep.experiments
-        if (rows := kept[table.name])
+        if (rows := selected[table.name])
     )
     return replace(sweep, experiments=tables) if isinstance(sweep, Collection) else tables[0]
 
@@ -60,13 +55,12 @@ def _of_table(table: Experiment, row: Variant) -> tuple[str, str]:
 
 
 def renamed(sweep: Experiment | Collection, name: str) -> Experiment | Collection:
-    """The same under another name: its tables then lie in a folder of their own.
+    """The sweep under another name, which is also the name of its folder.
 
     Raises:
-        InputError: a name that is no folder's.
+        InputError: characters that a folder's name must not contain.
     """
     if not _NAME.fullmatch(name):
-        raise InputError(
-            f"a sweep's name is letters, digits, dots, hyphens and underscores, {name!r} is not: take another"
-        )
+        expected = "letters, digits, dots, hyphens and underscores, neither a dot nor a hyphen first"
+        raise InputError(Problem(rule="range", place="--name", value=name, expected=expected))
     return replace(sweep, name=name)

@@ -1,4 +1,4 @@
-"""Experiments as data: what they expand to, and what they refuse."""
+"""Experiments as values: the cells they expand to, and the wrong ones."""
 
 import subprocess
 import sys
@@ -6,14 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from mucon import recipes
 from mucon.config import TrainConfig
-from mucon.errors import InputError
 from sweeps.ablation_masks import EXPERIMENT
-from sweeps.service.cli import experiments
+from sweeps.service.commands.options import experiment_named, experiment_names
 from sweeps.service.plan.cells import Cell, expand
 from sweeps.service.spec.columns import Variant
-from sweeps.service.spec.experiment import Experiment
+from sweeps.service.spec.experiment import Collection, Experiment
+from sweeps.service.spec.figure import Figure
+from sweeps.service.spec.recipe import Recipe, recipe_name, with_recipe
 from sweeps.service.trials.trial import Trial
+from tests.helpers.refusals import matching, refused
 
 ROOT = Path(__file__).parents[3]
 
@@ -46,7 +49,7 @@ def test_an_experiment_is_every_row_on_every_split_with_every_seed() -> None:
     assert [cell.seed for cell in trials] == [1] * 12 + [2] * 12
 
 
-def test_a_trial_survives_its_way_to_a_worker() -> None:
+def test_a_trial_survives_the_way_to_a_worker() -> None:
     for trial in expanded().values():
         assert Trial.from_dict(trial.to_dict()) == trial
 
@@ -71,18 +74,15 @@ def test_the_command_lines_settings_win_over_the_rows() -> None:
 
 
 def test_rows_that_become_one_trial_are_refused_by_name() -> None:
-    with pytest.raises(InputError) as refused:
+    with refused("duplicate", place="ablation_masks", n=4) as refusal:
         expanded(settings={"mask.shape": "box"})
-    assert refused.value.problems == (
-        "rows of a table are different trials, 'box, no' and 'bell, no' become the same with --set mask.shape=box: "
-        "leave out what makes them equal, or train that one row with `mucon train`",
-        "rows of a table are different trials, 'box, no' and 'trapezoid, no' become the same with --set "
-        "mask.shape=box: leave out what makes them equal, or train that one row with `mucon train`",
-        "rows of a table are different trials, 'box, 10 %' and 'bell, 10 %' become the same with --set "
-        "mask.shape=box: leave out what makes them equal, or train that one row with `mucon train`",
-        "rows of a table are different trials, 'box, 10 %' and 'trapezoid, 10 %' become the same with --set "
-        "mask.shape=box: leave out what makes them equal, or train that one row with `mucon train`",
-    )
+    assert refusal.values == [
+        ("box, no", "bell, no"),
+        ("box, no", "trapezoid, no"),
+        ("box, 10 %", "bell, 10 %"),
+        ("box, 10 %", "trapezoid, 10 %"),
+    ]
+    assert all("--set mask.shape=box" in problem.message for problem in refusal.problems)
 
 
 def test_rows_that_differ_in_evaluation_only_share_their_training() -> None:
@@ -97,37 +97,74 @@ def test_rows_that_differ_in_evaluation_only_share_their_training() -> None:
     assert len({trial.evaluation for trial in trials}) == 3
 
 
-def test_unknown_settings_and_wrong_values_are_told_together_once() -> None:
-    with pytest.raises(InputError) as refused:
+def test_unknown_settings_and_wrong_values_are_reported_together_once() -> None:
+    with refused("unknown", place="mask.shap", value="mask.shap", n=2) as refusal:
         expanded(settings={"mask.shap": "box", "training.epochs": "many"})
-    unknown, wrong = refused.value.problems
-    assert "'mask.shap'" in unknown
-    assert "'mask.shape'" in unknown
-    assert "training.epochs" in wrong
-    assert "'many'" in wrong
+    assert "'mask.shape'" in refusal.problems[0].message
+    assert matching(refusal.problems, "type", "training.epochs", "many")
 
 
 def test_the_seed_cannot_be_set_for_all_trials() -> None:
-    with pytest.raises(InputError, match="use --seeds"):
+    with refused("conflict", place="seed", value="3", n=1) as refusal:
         expanded(settings={"seed": "3"})
+    assert "--seeds" in refusal.problems[0].hint
 
 
-def test_an_experiment_whose_rows_cannot_be_told_apart_is_refused() -> None:
+def test_an_experiment_with_indistinguishable_or_unlabelled_rows_is_refused() -> None:
     rows = (Variant(labels=("a",)), Variant(labels=("a",)), Variant(labels=("b", "c")))
-    with pytest.raises(InputError) as refused:
+    with refused("duplicate", place="rows", value="a", n=2) as refusal:
         Experiment(name="x", title="X", label_titles=("Row",), variants=rows)
-    assert [problem.split(",")[0] for problem in refused.value.problems] == [
-        "rows have distinct labels",
-        "a row has one label for each of Row",
-    ]
-    with pytest.raises(InputError, match="has none"):
+    assert matching(refusal.problems, "shape", "rows", "b, c")
+    with refused("missing", place="rows", n=1):
         Experiment(name="x", title="X", label_titles=("Row",), variants=())
 
 
+def test_a_collection_without_tables_or_with_equal_names_is_refused() -> None:
+    table = Experiment(name="x", title="X", label_titles=("Row",), variants=(Variant(labels=("a",)),))
+    with refused("duplicate", place="tables", value="x", n=1):
+        Collection(name="both", title="Both", experiments=(table, table))
+    with refused("missing", place="tables", n=1):
+        Collection(name="none", title="None", experiments=())
+
+
+@pytest.mark.parametrize(
+    ("figure", "rule", "place", "value"),
+    [
+        (Figure(kind="bar"), "unknown", "figure.kind", "bar"),
+        (Figure(y="MoFF"), "unknown", "figure.y", "MoFF"),
+        (Figure(kind="curve", x="MoF"), "unknown", "figure.x", "MoF"),
+        (Figure(kind="scatter", x="Row"), "unknown", "figure.x", "Row"),
+        (Figure(kind="scatter"), "missing", "figure.x", None),
+        (Figure(n_recordings=0), "range", "figure.n_recordings", 0),
+    ],
+)
+def test_a_figure_of_what_the_table_does_not_have_is_refused(
+    figure: Figure, rule: str, place: str, value: object
+) -> None:
+    with refused(rule, place=place, value=value, n=1):
+        Experiment(name="x", title="X", label_titles=("Row",), variants=(Variant(labels=("a",)),), figure=figure)
+
+
+def test_the_default_row_is_one_of_the_rows() -> None:
+    with refused("unknown", place="default", value="ax", n=1):
+        Experiment(name="x", title="X", label_titles=("Row",), variants=(Variant(labels=("a",)),), default_row="ax")
+
+
+def test_a_recipe_is_a_name_with_settings_on_top_of_it() -> None:
+    recipe = Recipe("breakfast", {"training.epochs": "30"})
+    assert recipe() == TrainConfig().with_values({"training.epochs": 30})
+    assert with_recipe(recipe, "hollywood")() == recipes.hollywood().with_values({"training.epochs": 30})
+    assert with_recipe(recipes.demo, "hollywood")() == recipes.hollywood()
+    assert [recipe_name(base) for base in (recipe, recipes.demo)] == ["breakfast", "demo"]
+    with refused("unknown", place="recipe", value="breakfst", n=1) as refusal:
+        Recipe("breakfst")()
+    assert "'breakfast'" in refusal.problems[0].message
+
+
 def test_every_experiment_of_the_package_is_found_by_its_files_name() -> None:
-    found = experiments()
     files = {path.stem for path in (ROOT / "sweeps").glob("*.py") if not path.stem.startswith("_")}
-    assert set(found) == files
+    assert {*experiment_names(), "api"} == files
+    assert [experiment_named(name).name for name in experiment_names()] == experiment_names()
 
 
 def test_no_file_beside_the_scripts_is_named_like_another_module() -> None:

@@ -1,20 +1,25 @@
-"""A sweep of one's own from a file: what its rows are, what is wrong with it, and one run for real."""
+"""User-defined sweeps from files: their rows, their problems, and one real run."""
 
 import json
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from mucon import recipes
 from mucon.cli import main as mucon
-from mucon.errors import InputError
+from mucon.errors import InputError, Problem
 from sweeps.service.cli import main
+from sweeps.service.plan.plan import make_plan
 from sweeps.service.spec.columns import MUCON_COLUMNS
 from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.spec.figure import Figure
-from sweeps.service.spec.files.axes import MAX_ROWS
 from sweeps.service.spec.files.reading import read_experiment
+from sweeps.service.spec.recipe import Recipe, with_recipe
+from sweeps.service.trials.results_folder import ResultsFolder
+from tests.helpers.refusals import ANY, refused
 from tests.sweeps import small
 
 WHOLE = """
@@ -51,20 +56,22 @@ def table(folder: Path, text: str) -> Experiment:
     return found
 
 
-def problems(folder: Path, text: str, name: str = "mine.yaml", taken: tuple[str, ...] = ()) -> list[str]:
-    """Each line without the file's name, which must stand in front of it."""
-    with pytest.raises(InputError) as refused:
+def problems(folder: Path, text: str, name: str = "mine.yaml", taken: tuple[str, ...] = ()) -> list[Problem]:
+    """The problems of a file; each place begins with the file's name, which is removed."""
+    with pytest.raises(InputError) as raised:
         read(folder, text, name, taken)
-    start = f"{folder / name}: "
-    assert all(line.startswith(start) for line in refused.value.problems)
-    return [line.removeprefix(start) for line in refused.value.problems]
+    file = str(folder / name)
+    assert all(problem.place.startswith(file) for problem in raised.value.problems)
+    assert all(problem.message or problem.expected for problem in raised.value.problems)
+    return [
+        replace(problem, place=problem.place.removeprefix(file).removeprefix(": ")) for problem in raised.value.problems
+    ]
 
 
 def test_rows_are_every_combination_of_variants_zip_and_grid(tmp_path: Path) -> None:
     found = table(tmp_path, WHOLE)
     assert (found.name, found.title, found.seeds, found.splits) == ("smooth", "More or less smoothing", 3, ("1", "two"))
-    assert found.base is recipes.hollywood
-    assert found.demo_base is recipes.hollywood
+    assert found.base == found.demo_base == Recipe("hollywood", {"training.epochs": 30})
     settings = ("training.lr_drop_epoch", "training.learning_rate", "loss.smoothing", "backbone.pool_after")
     assert found.label_titles == ("Variant", *settings)
     assert len(found.variants) == 2 * 2 * 2 * 2
@@ -72,7 +79,7 @@ def test_rows_are_every_combination_of_variants_zip_and_grid(tmp_path: Path) -> 
     assert first.labels == ("default", "10", "1e-2", "0.1", "1,2")
     assert last.labels == ("aligned", "none", "0.02", "0.2", "1,2,4")
     assert (last.prediction, last.task) == ("frames", "alignment")
-    config = recipes.hollywood().with_values(dict(last.settings))
+    config = found.base().with_values(dict(last.settings))
     assert (config.training.epochs, config.training.lr_drop_epoch, config.training.learning_rate) == (30, None, 0.02)
     assert (config.loss.smoothing, config.loss.length, config.backbone.pool_after) == (0.2, 0.0, (1, 2, 4))
     assert [(column.title, column.prediction, column.unit) for column in found.columns] == [
@@ -87,112 +94,133 @@ def test_rows_are_every_combination_of_variants_zip_and_grid(tmp_path: Path) -> 
 def test_what_is_left_out_is_as_in_the_packages_own_sweeps(tmp_path: Path) -> None:
     found = table(tmp_path, "grid: {loss.smoothing: [0.05, 0.1]}")
     assert (found.name, found.title, found.columns, found.splits) == ("mine", "mine", MUCON_COLUMNS, ("1",))
-    assert (found.base, found.demo_base) == (recipes.breakfast, recipes.demo)
+    assert (found.base, found.demo_base) == (Recipe("breakfast"), Recipe("demo"))
     assert (found.seeds, found.demo_seeds) == (5, 2)
-    assert found.default_row == "0.1", "the row that changes nothing of the recipe"
+    assert found.with_default_row(found.base(), {}).default_row == "0.1", "it leaves the recipe unchanged"
     assert table(tmp_path, "grid: {loss.smoothing: [0.2, 0.3]}\nsplits: all").splits == ("all",)
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "rule", "place", "value"),
     [
-        ("", "a sweep's file holds keys and values, not none"),
-        ("- a", "a sweep's file holds keys and values, not a"),
-        ("title: x", "a sweep varies something, this one has no row: give variants, zip or grid"),
-        ("gird: {loss.smoothing: [1]}", "gird: there is no such key (did you mean 'grid'?)"),
-        ("grid: {loss.smothing: [1]}", "grid.loss.smothing: there is no such setting (did you mean 'loss.smoothing'"),
-        (
-            "grid: {loss: {smothing: [1]}}",
-            "grid.loss.smothing: there is no such setting (did you mean 'loss.smoothing'",
-        ),
-        ("grid: [1]", "grid: settings are keys with values, not '1'"),
-        (
-            "grid: {loss.smoothing: [0.1, fast]}",
-            "grid.loss.smoothing[1]: loss.smoothing is a finite number, not 'fast'",
-        ),
-        ("grid: {training.epochs: [0, 5]}", "grid.training.epochs[0]: training.epochs is at least 1, not 0"),
-        ("grid: {mask.shape: [box, bel]}", "grid.mask.shape[1]: mask.shape is one of box, bell, trapezoid, not 'bel'"),
-        ("grid: {loss.smoothing: []}", "grid.loss.smoothing: an axis has at least one value, this list is empty"),
-        ("grid: {loss.smoothing: 0.1}", "grid.loss.smoothing: an axis is a list of values, not '0.1': write as [0.1]"),
-        ("grid: {seed: [1, 2]}", "grid.seed: a sweep gives each trial its seed, no setting does: write `seeds: 3`"),
-        ("grid: {loss.smoothing: [0.1, 0.10]}", "rows have distinct labels, '0.1' of mine stands twice"),
-        ("grid: {loss.smoothing: [0, 0.0]}", "rows differ from each other, '0' and '0.0' are the same: leave one out"),
+        ("", "type", "", None),
+        ("- a", "type", "", ["a"]),
+        ("title: x", "missing", "", None),
+        ("gird: {loss.smoothing: [1]}", "unknown", "gird", "gird"),
+        ("grid: {loss.smothing: [1]}", "unknown", "grid.loss.smothing", "loss.smothing"),
+        ("grid: {loss: {smothing: [1]}}", "unknown", "grid.loss.smothing", "loss.smothing"),
+        ("grid: [1]", "type", "grid", [1]),
+        ("grid: {loss.smoothing: [0.1, fast]}", "type", "grid.loss.smoothing[1]", "fast"),
+        ("grid: {training.epochs: [0, 5]}", "range", "grid.training.epochs[0]", 0),
+        ("grid: {mask.shape: [box, bel]}", "type", "grid.mask.shape[1]", "bel"),
+        ("grid: {loss.smoothing: []}", "missing", "grid.loss.smoothing", []),
+        ("grid: {loss.smoothing: 0.1}", "type", "grid.loss.smoothing", 0.1),
+        ("grid: {seed: [1, 2]}", "conflict", "grid.seed", [1, 2]),
+        ("grid: {loss.smoothing: [0.1, 0.10]}", "duplicate", "rows", "0.1"),
+        ("grid: {loss.smoothing: [0, 0.0]}", "duplicate", "", ("0", "0.0")),
         (
             f"grid: {{training.epochs: {list(range(1, 41))}, loss.length: {list(range(30))}}}",
-            f"a table has at most {MAX_ROWS} rows, these axes make 1200",
+            "range",
+            "",
+            40 * 30,
         ),
         (
             "zip: {training.epochs: [1, 2], loss.length: [1]}",
-            "zip: zipped settings have equally many values, training.epochs has 2, loss.length has 1",
+            "shape",
+            "zip",
+            {"training.epochs": 2, "loss.length": 1},
         ),
-        (
-            "{zip: {loss.length: [1, 2]}, grid: {loss.length: [3]}}",
-            "grid.loss.length: a setting stands on one axis, it is under zip too: leave it out of one",
-        ),
+        ("{zip: {loss.length: [1, 2]}, grid: {loss.length: [3]}}", "duplicate", "grid.loss.length", "loss.length"),
         (
             "{variants: [{name: a, set: {loss.length: 1}}], grid: {loss.length: [3]}}",
-            "grid.loss.length[0]: a row has a setting once, variants[0].set.loss.length sets it too: remove one",
+            "duplicate",
+            "grid.loss.length[0]",
+            "loss.length",
         ),
-        ("variants: []", "variants: variants are a list of rows, not ''"),
-        ("variants: [a]", "variants[0]: a variant has a name and settings, not 'a'"),
-        ("variants: [{set: {loss.length: 1}}]", "variants[0].name: a variant has a name, this one has none: add one"),
-        ("variants: [{name: no}]", "variants[0].name: it is a text, not 'false': put it in quotes"),
-        ("variants: [{name: a}, {name: a}]", "variants[1].name: variants have distinct names, 'a' stands twice"),
-        ("variants: [{name: a}, {name: b}]", "rows differ from each other, 'a' and 'b' are the same: leave one out"),
-        ("variants: [{name: a, sett: {}}]", "variants[0].sett: there is no such key (did you mean 'set'?)"),
-        (
-            "variants: [{name: a, prediction: frame}]",
-            "variants[0].prediction: it is one of frames, segments, full, not 'frame' (did you mean 'frames'?)",
-        ),
-        ("variants: [{name: a, task: align}]", "variants[0].task: it is one of segmentation, alignment, not 'align'"),
-        ("{set: {loss.length: x}, variants: [{name: a}]}", "set.loss.length: loss.length is a finite number, not 'x'"),
-        ("{recipe: breakfst, variants: [{name: a}]}", "recipe: it is one of breakfast, breakfast_full, hollywood"),
-        ("{name: a b, variants: [{name: a}]}", "name: a sweep's name has letters, digits, _ and - only, not 'a b'"),
-        ("{name: taken, variants: [{name: a}]}", "name: 'taken' is the name of a sweep of this package: take another"),
-        ("{title: [a], variants: [{name: a}]}", "title: it is a text, not 'a': put it in quotes"),
-        ("{seeds: 0, variants: [{name: a}]}", "seeds: it is how many, at least 1, not '0'"),
-        ("{seeds: [1, 2], variants: [{name: a}]}", "seeds: it is how many, at least 1, not '1,2'"),
-        ("{splits: [], variants: [{name: a}]}", "splits: they are names of splits, or all, not ''"),
-        ("{splits: [1, 1], variants: [{name: a}]}", "splits: each split stands once, not '1,1': leave out the second"),
-        ("{metrics: mof, variants: [{name: a}]}", "metrics: they are a list with at least one name, not 'mof'"),
-        (
-            "{metrics: [moff], variants: [{name: a}]}",
-            "metrics[0]: a metric is the name of a score, not 'moff' (did you mean 'mof'",
-        ),
-        (
-            "{metrics: [mof, frame.mof], variants: [{name: a}]}",
-            "metrics[1]: a prediction is one of frames, segments, full, not 'frame' (did you mean 'frames'?)",
-        ),
-        (
-            "{metrics: [mof, mof], variants: [{name: a}]}",
-            "metrics[1]: columns have distinct titles, 'MoF' stands twice",
-        ),
-        (
-            "{metrics: [{metric: mof, unti: x}], variants: [{name: a}]}",
-            "metrics[0].unti: there is no such key (did you",
-        ),
-        ("{figure: bars, variants: [{name: a}]}", "figure: it has a kind and columns, not 'bars'"),
-        ("{figure: {kid: bars}, variants: [{name: a}]}", "figure.kid: there is no such key (did you mean 'kind'?)"),
-        ("{figure: {kind: [bars]}, variants: [{name: a}]}", "figure.kind: it is a text, not 'bars'"),
-        (
-            "{figure: {kind: bar}, variants: [{name: a}]}",
-            "a figure is one of bars, curve, scatter, segmentations, 'bar'",
-        ),
-        ("{figure: {recordings: one}, variants: [{name: a}]}", "figure.recordings: they are a list of ids, not 'one'"),
-        ("{figure: {n_recordings: x}, variants: [{name: a}]}", "figure.n_recordings: it is how many, not 'x'"),
-        ("{default: b, variants: [{name: a}]}", "the default row is one of the rows, mine has no 'b'"),
-        ("{seeds: 1, seeds: 2}", "line 1: a key stands once, 'seeds' twice: remove one"),
-        ("grid:\n  a: [1\nb: 2", "line 3: this is no YAML ("),
+        ("variants: []", "type", "variants", []),
+        ("variants: [a]", "type", "variants[0]", "a"),
+        ("variants: [{set: {loss.length: 1}}]", "missing", "variants[0].name", None),
+        ("variants: [{name: no}]", "type", "variants[0].name", False),
+        ("variants: [{name: a}, {name: a}]", "duplicate", "variants[1].name", "a"),
+        ("variants: [{name: a}, {name: b}]", "duplicate", "", ("a", "b")),
+        ("variants: [{name: a, sett: {}}]", "unknown", "variants[0].sett", "sett"),
+        ("variants: [{name: a, prediction: frame}]", "unknown", "variants[0].prediction", "frame"),
+        ("variants: [{name: a, task: align}]", "unknown", "variants[0].task", "align"),
+        ("{set: {loss.length: x}, variants: [{name: a}]}", "type", "set.loss.length", "x"),
+        ("{set: {backbone.n_layers: 4}, variants: [{name: a}]}", "range", "set: backbone.pool_after", ANY),
+        ("{recipe: breakfst, variants: [{name: a}]}", "unknown", "recipe", "breakfst"),
+        ("{recipe: [demo], variants: [{name: a}]}", "type", "recipe", ["demo"]),
+        ("{name: a b, variants: [{name: a}]}", "range", "name", "a b"),
+        ("{name: taken, variants: [{name: a}]}", "duplicate", "name", "taken"),
+        ("{title: [a], variants: [{name: a}]}", "type", "title", ["a"]),
+        ("{seeds: 0, variants: [{name: a}]}", "range", "seeds", 0),
+        ("{seeds: yes, variants: [{name: a}]}", "type", "seeds", True),
+        ("{seeds: [1, 2], variants: [{name: a}]}", "type", "seeds", [1, 2]),
+        ("{splits: [], variants: [{name: a}]}", "type", "splits", []),
+        ("{splits: [1, 1], variants: [{name: a}]}", "duplicate", "splits", "1"),
+        ("{metrics: mof, variants: [{name: a}]}", "type", "metrics", "mof"),
+        ("{metrics: [3], variants: [{name: a}]}", "type", "metrics[0]", 3),
+        ("{metrics: [moff], variants: [{name: a}]}", "unknown", "metrics[0]", "moff"),
+        ("{metrics: [mof, frame.mof], variants: [{name: a}]}", "unknown", "metrics[1]", "frame"),
+        ("{metrics: [mof, mof], variants: [{name: a}]}", "duplicate", "metrics[1]", "MoF"),
+        ("{metrics: [{metric: mof, unti: x}], variants: [{name: a}]}", "unknown", "metrics[0].unti", "unti"),
+        ("{metrics: [{metric: mof, title: [x]}], variants: [{name: a}]}", "type", "metrics[0].title", ["x"]),
+        ("{figure: bars, variants: [{name: a}]}", "type", "figure", "bars"),
+        ("{figure: {kid: bars}, variants: [{name: a}]}", "unknown", "figure.kid", "kid"),
+        ("{figure: {kind: [bars]}, variants: [{name: a}]}", "type", "figure.kind", ["bars"]),
+        ("{figure: {kind: bar}, variants: [{name: a}]}", "unknown", "figure.kind", "bar"),
+        ("{figure: {recordings: one}, variants: [{name: a}]}", "type", "figure.recordings", "one"),
+        ("{figure: {n_recordings: x}, variants: [{name: a}]}", "type", "figure.n_recordings", "x"),
+        ("{default: b, variants: [{name: a}]}", "unknown", "default", "b"),
+        ("{seeds: 1, seeds: 2}", "duplicate", "line 1", "seeds"),
+        ("grid:\n  a: [1\nb: 2", "unreadable", "line 3", ANY),
     ],
 )
-def test_a_wrong_file_is_refused_at_the_keys_place(tmp_path: Path, text: str, found: str) -> None:
-    (line,) = problems(tmp_path, text, taken=("taken",))
-    assert line.startswith(found)
+def test_a_wrong_file_is_refused_at_the_keys_place(
+    tmp_path: Path, text: str, rule: str, place: str, value: object
+) -> None:
+    (problem,) = problems(tmp_path, text, taken=("taken",))
+    assert (problem.rule, problem.place) == (rule, place)
+    assert value is ANY or (problem.value, type(problem.value)) == (value, type(value))
 
 
-def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
-    told = problems(tmp_path, "{titel: x, seeds: no, set: {loss.smothing: 1}, grid: {training.epochs: [0], mask: 3}}")
-    assert [line.split(":")[0] for line in told] == [
+@pytest.mark.parametrize(
+    ("text", "nearest"),
+    [
+        ("gird: {loss.smoothing: [1]}", "grid"),
+        ("grid: {loss.smothing: [1]}", "loss.smoothing"),
+        ("variants: [{name: a, sett: {}}]", "set"),
+        ("variants: [{name: a, prediction: frame}]", "frames"),
+        ("{recipe: breakfst, variants: [{name: a}]}", "breakfast"),
+        ("{metrics: [moff], variants: [{name: a}]}", "mof"),
+        ("{metrics: [frame.mof], variants: [{name: a}]}", "frames"),
+        ("{figure: {kid: bars}, variants: [{name: a}]}", "kind"),
+        ("{default: aa, variants: [{name: aaa}]}", "aaa"),
+    ],
+)
+def test_a_misspelt_name_is_answered_with_the_nearest_one(tmp_path: Path, text: str, nearest: str) -> None:
+    (problem,) = problems(tmp_path, text)
+    assert f"did you mean {nearest!r}" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "value"),
+    [
+        ("grid: {backbone.channels: [6], backbone.n_groups: [4]}", "grid.backbone.n_groups[0]", 4),
+        ("grid: {backbone.channels: [6]}", "row '6': backbone.n_groups", 32),
+        ("{set: {backbone.channels: 6}, grid: {loss.length: [0, 2]}}", "set: backbone.n_groups", 32),
+    ],
+)
+def test_a_value_that_contradicts_another_is_refused_once_where_the_file_has_it_or_needs_it(
+    tmp_path: Path, text: str, place: str, value: int
+) -> None:
+    (problem,) = problems(tmp_path, text)
+    assert (problem.rule, problem.place, problem.value) == ("range", place, value)
+
+
+def test_every_problem_is_reported_at_once(tmp_path: Path) -> None:
+    text = "{titel: x, seeds: no, set: {loss.smothing: 1}, grid: {training.epochs: [0], mask: 3}}"
+    assert [problem.place for problem in problems(tmp_path, text)] == [
         "titel",
         "set.loss.smothing",
         "grid.mask",
@@ -201,27 +229,67 @@ def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
     ]
 
 
+def test_common_settings_are_under_the_rows_with_any_recipe(tiny_store: Path, tmp_path: Path) -> None:
+    text = "{set: {training.epochs: 3, loss.length: 0.5}, grid: {loss.length: [0.5, 2], mask.shape: [box, bell]}}"
+    sweep = table(tmp_path, text)
+    assert all("training.epochs" not in row.settings for row in sweep.variants)
+    for base, recipe in ((sweep.base, recipes.breakfast), (with_recipe(sweep.base, "hollywood"), recipes.hollywood)):
+        plan, trials = make_plan(
+            sweep,
+            store=tiny_store,
+            base=lambda _, base=base: base(),
+            settings={"backbone.pool_after": "1"},
+            seeds=[1],
+            splits=["1"],
+            results=ResultsFolder(tmp_path / "results"),
+        )
+        settings = {"training.epochs": 3, "backbone.pool_after": "1", "seed": 1}
+        assert [trial.config for trial in trials.values()] == [
+            recipe().with_values({**settings, "loss.length": length, "mask.shape": shape})
+            for length in (0.5, 2)
+            for shape in ("box", "bell")
+        ]
+        assert plan.parts[0].experiment.default_row == "0.5, box"
+
+
 def test_a_python_file_is_a_sweep_too(tmp_path: Path) -> None:
     script = small.own_script(tmp_path, "ours", {"a": {}, "b": {"mask.shape": "bell"}})
-    found = read_experiment(script)
-    assert (found.name, len(found.experiments[0].variants)) == ("ours", 2)
-    with pytest.raises(InputError, match="'ours' is the name of a sweep of this package"):
+    sweep = read_experiment(script)
+    assert (sweep.name, len(sweep.experiments[0].variants)) == ("ours", 2)
+    with refused("duplicate", place=f"{script}: name", value="ours", n=1):
         read_experiment(script, {"ours"})
-    assert problems(tmp_path, "A = 1", "a.py")[0].startswith("a sweep's file has a value EXPERIMENT (an Experiment or")
-    assert problems(tmp_path, "EXPERIMENT = 1", "a.py")[0].endswith("has int: see sweeps/ablation_masks.py")
-    assert problems(tmp_path, "def", "a.py")[0].startswith("line 1: this is no Python (")
     empty = "from sweeps.api import Collection\nEXPERIMENT = Collection(name='c', title='c', experiments=())"
-    assert problems(tmp_path, empty, "a.py") == ["a collection has at least one table, c has none: add an experiment"]
+    for text, rule, place, value in (
+        ("A = 1", "missing", "EXPERIMENT", None),
+        ("EXPERIMENT = 1", "type", "EXPERIMENT", "int"),
+        ("def", "unreadable", "line 1", "invalid syntax"),
+        (empty, "missing", "tables", None),
+    ):
+        (problem,) = problems(tmp_path, text, "a.py")
+        assert (problem.rule, problem.place, problem.value) == (rule, place, value)
 
 
-def test_a_file_that_cannot_be_read_is_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(None, ["run", str(tmp_path / "nowhere.yaml")]) == 2
-    assert f"{tmp_path / 'nowhere.yaml'} cannot (No such file or directory)" in capsys.readouterr().err
-    (tmp_path / "latin.yaml").write_bytes(b"title: \xe4\n")
-    assert main(None, ["run", str(tmp_path / "latin.yaml")]) == 2
-    assert "latin.yaml is not UTF-8 text (byte 7)" in capsys.readouterr().err
-    assert main(None, ["run", str(tmp_path / "mine.txt")]) == 2
-    assert "a sweep's file ends with .yaml, .yml, .py" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("name", "content", "word"),
+    [
+        ("nowhere.yaml", None, "no such file"),
+        ("folder.yaml", "a folder", "Is a directory"),
+        ("latin.yaml", b"title: \xe4\n", "byte 7"),
+        ("mine.txt", b"title: a\n", "'.txt'"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes | str | None, word: str
+) -> None:
+    file = tmp_path / name
+    if isinstance(content, bytes):
+        file.write_bytes(content)
+    elif content is not None:
+        file.mkdir()
+    assert main(None, ["run", str(file)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {file}: ")
+    assert word in line
 
 
 def test_the_help_explains_the_file_with_an_example_that_can_be_read(
@@ -231,20 +299,21 @@ def test_the_help_explains_the_file_with_an_example_that_can_be_read(
         main(None, ["run", "--help"])
     assert ended.value.code == 0
     text = capsys.readouterr().out
-    example = text.partition("may be left out:\n")[2].partition("\nThe rows are")[0]
+    example = text.partition("grid:\n")[2].partition("\nThe rows are")[0]
     assert len(table(tmp_path, example).variants) == 2 * 2 * 6
 
 
-def test_the_readmes_file_is_a_sweep(tiny_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    section = (small.ROOT / "README.md").read_text().partition("\n### A sweep of your own\n")[2].partition("\n### ")[0]
-    example = section.partition("```yaml\n")[2].partition("```")[0]
+def test_the_documented_file_is_a_sweep(tiny_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = [path.read_text() for path in (small.ROOT / "README.md", *(small.ROOT / "docs").glob("*.md"))]
+    (text,) = (text for text in texts if "```yaml\n# " in text)
+    example = text.partition("```yaml\n")[2].partition("```")[0]
     file = tmp_path / example.partition("\n")[0].removeprefix("# ")
-    assert f"`mucon-sweeps run {file.name} --store" in section
+    assert f"mucon-sweeps run {file.name} --store" in text
     file.write_text(example)
     words = ["--store", str(tiny_store), "--results", str(tmp_path / "results"), "--device", "cpu", "--dry-run"]
     assert main(None, ["run", str(file), *words]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "smoothing: Smoothing and the shape of the masks"
+    assert lines[0].partition(": ")[::2] == ("smoothing", yaml.safe_load(example)["title"])
     assert sum("  missing   " in line for line in lines) == 3 * 2 * 3
     assert any(line.startswith("to run: 18 trainings") for line in lines)
 

@@ -1,1 +1,1 @@
-"""Reads user-defined sweeps from YAML and Python files."""
+"""User-defined sweeps from YAML and Python files."""

@@ -1,190 +1,207 @@
-"""The axes of a sweep's file and the rows that they make, with every problem at its key's place."""
+"""The axes of a sweep file and the rows that follow from them, with every problem at the place of its key."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
-from mucon.config import TrainConfig, field_types, flatten
-from mucon.errors import nearest
+from mucon.config import TrainConfig, field_types, flatten, setting_text
+from mucon.errors import Problem
 from mucon.inference import PREDICTIONS, TASKS
+from sweeps.service.spec.problems import unknown
 
 VARIANT_KEYS = ("name", "set", "prediction", "task")
 MAX_ROWS = 1000
-"""More rows than that are a mistake, and no table."""
+"""Largest number of rows of a table; more are considered a mistake."""
 
 
-@dataclass(slots=True)
-class Problems:
-    """What is wrong with a file, as lines.
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The value of a setting, and its place in the file."""
 
-    Attributes:
-        file: its name.
-        lines: so far.
-    """
+    value: object
+    place: str
 
-    file: str
-    lines: list[str] = field(default_factory=list)
 
-    def add(self, place: str, text: str) -> None:
-        """Tells of a problem at a key's path; the same one at the same place once."""
-        line = f"{self.file}: {place}: {text}" if place else f"{self.file}: {text}"
-        if line not in self.lines:
-            self.lines.append(line)
-
-    def unknown(self, place: str, found: Mapping[Any, Any], known: Sequence[str]) -> None:
-        """Tells of keys that are none of those known."""
-        for key in found:
-            if key not in known:
-                self.add(
-                    f"{place}{key}", f"there is no such key{nearest(str(key), known)}: it is one of {', '.join(known)}"
-                )
+Settings = dict[str, Setting]
+"""Configuration path -> value and place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One value of an axis: labels, settings as path -> (value, place), and what a variant says besides."""
+    """One value of an axis: labels, settings, and what a variant contains besides."""
 
     labels: tuple[str, ...]
-    settings: Mapping[str, tuple[object, str]]
+    settings: Settings
     prediction: Any = None
     task: Any = "segmentation"
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What is combined with the other axes: titles of its labels and its choices."""
+    """An axis that is combined with the other ones: titles of its labels, and its choices."""
 
     titles: tuple[str, ...]
     choices: tuple[Choice, ...]
 
 
-def shown(value: object) -> str:
-    """A value as a message and a label show it.
+def check_keys(problems: list[Problem], place: str, mapping: Mapping[Any, Any], known: Sequence[str]) -> None:
+    """Adds a problem for each unknown key.
 
-    >>> shown([1, 2]), shown(None), shown(True), shown("box"), shown(0.1)
-    ('1,2', 'none', 'true', 'box', '0.1')
+    Args:
+        problems: is appended to.
+        place: prefix of the keys' places.
+        mapping: the keys to check.
+        known: the valid keys.
     """
-    if isinstance(value, list | tuple):
-        return ",".join(map(shown, value))
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    for key in mapping:
+        if key not in known:
+            problems.append(unknown(f"{place}{key}", "key", key, known))
 
 
-def settings_of(problems: Problems, value: object, place: str) -> dict[str, tuple[object, str]]:
-    """Path -> (value, place) of a mapping of settings, nested or with dotted keys; unknown ones are told."""
-    if value is None:
+def text_of(problems: list[Problem], mapping: Mapping[str, Any], key: str, default: str, place: str = "") -> str:
+    """The text of a key; numbers are taken as they are written.
+
+    Args:
+        problems: is appended to if the value is not a text.
+        mapping: contains the key or not.
+        key: the key.
+        default: is returned if the key is absent or its value wrong.
+        place: prefix of the key's place.
+    """
+    text = mapping.get(key, default)
+    if isinstance(text, int | float) and not isinstance(text, bool):
+        return str(text)
+    if not isinstance(text, str):
+        hint = "quote it" if isinstance(text, bool) else ""
+        problems.append(Problem(rule="type", place=f"{place}{key}", value=text, expected="a text", hint=hint))
+        return default
+    return text
+
+
+def settings_of(problems: list[Problem], mapping: object, place: str) -> Settings:
+    """The settings of a mapping, nested or with dotted keys; unknown ones are problems.
+
+    Args:
+        problems: is appended to.
+        mapping: path -> value.
+        place: key of the mapping.
+    """
+    if mapping is None:
         return {}
-    if not isinstance(value, Mapping):
-        problems.add(place, f"settings are keys with values, not {shown(value)!r}: write as {{loss.smoothing: 0.1}}")
+    if not isinstance(mapping, Mapping):
+        expected = "settings with values, such as {loss.smoothing: 0.1}"
+        problems.append(Problem(rule="type", place=place, value=mapping, expected=expected))
         return {}
     known = field_types(TrainConfig)
-    found = {}
-    for path, setting in flatten(dict(value)).items():
+    settings = {}
+    for path, value in flatten(dict(mapping)).items():
         where = f"{place}.{path}"
         if path == "seed":
-            problems.add(where, "a sweep gives each trial its seed, no setting does: write `seeds: 3`")
+            message, hint = "a sweep sets the seed of each trial", "write `seeds: 3`"
+            problems.append(Problem(rule="conflict", place=where, value=value, message=message, hint=hint))
         elif path not in known:
-            problems.add(where, f"there is no such setting{nearest(path, list(known))}: `mucon recipes` lists them all")
+            hint = "`mucon recipes` lists all settings"
+            problems.append(replace(unknown(where, "setting", path, known), hint=hint))
         else:
-            found[path] = (setting, where)
-    return found
+            settings[path] = Setting(value, where)
+    return settings
 
 
-def axes_of(problems: Problems, value: Mapping[str, Any]) -> Iterator[Axis]:
-    """What a file's `variants`, `zip` and `grid` say; wrong parts are told and left out."""
-    variants, zipped, grid = (value.get(key) for key in ("variants", "zip", "grid"))
+def axes_of(problems: list[Problem], content: Mapping[str, Any]) -> Iterator[Axis]:
+    """The axes of a file's `variants`, `zip` and `grid`, without their wrong parts.
+
+    Args:
+        problems: is appended to.
+        content: the file's content.
+    """
+    variants, zipped, grid = (content.get(key) for key in ("variants", "zip", "grid"))
     if variants is not None:
         yield _variants(problems, variants)
-    lists = _lists(problems, zipped, "zip")
-    lengths = {path: len(values) for path, values in lists.items()}
+    zip_lists = _lists(problems, zipped, "zip")
+    lengths = {path: len(settings) for path, settings in zip_lists.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{path} has {length}" for path, length in lengths.items())
-        problems.add("zip", f"zipped settings have equally many values, {told}: add or leave out some")
-    elif lists:
-        together = zip(*([(path, *one) for one in values] for path, values in lists.items()), strict=True)
-        yield Axis(tuple(lists), tuple(_choice(settings) for settings in together))
-    grids = _lists(problems, grid, "grid")
-    for path in grids.keys() & lists.keys():
-        del grids[path]
-        problems.add(f"grid.{path}", "a setting stands on one axis, it is under zip too: leave it out of one")
-    for path, values in grids.items():
-        yield Axis((path,), tuple(_choice(((path, *one),)) for one in values))
+        counts = ", ".join(f"{path} has {length}" for path, length in lengths.items())
+        message = f"expected equally many values of each setting ({counts})"
+        problems.append(Problem(rule="shape", place="zip", value=lengths, message=message))
+    elif zip_lists:
+        together = zip(*([(path, one) for one in settings] for path, settings in zip_lists.items()), strict=True)
+        yield Axis(tuple(zip_lists), tuple(_choice(dict(settings)) for settings in together))
+    grid_lists = _lists(problems, grid, "grid")
+    for path in grid_lists.keys() & zip_lists.keys():
+        del grid_lists[path]
+        message = "duplicate setting: also in zip"
+        problems.append(Problem(rule="duplicate", place=f"grid.{path}", value=path, message=message))
+    for path, settings in grid_lists.items():
+        yield Axis((path,), tuple(_choice({path: setting}) for setting in settings))
 
 
-def _choice(settings: Sequence[tuple[str, object, str]]) -> Choice:
-    return Choice(
-        tuple(shown(value) for _, value, _ in settings), {path: (value, where) for path, value, where in settings}
-    )
+def _choice(settings: Settings) -> Choice:
+    return Choice(tuple(setting_text(setting.value) for setting in settings.values()), settings)
 
 
-def _lists(problems: Problems, value: object, place: str) -> dict[str, list[tuple[object, str]]]:
+def _lists(problems: list[Problem], mapping: object, place: str) -> dict[str, list[Setting]]:
     """Path -> values with their places."""
-    found = {}
-    for path, (values, where) in settings_of(problems, value, place).items():
+    lists = {}
+    for path, setting in settings_of(problems, mapping, place).items():
+        values, where = setting.value, setting.place
         if not isinstance(values, list):
-            problems.add(where, f"an axis is a list of values, not {shown(values)!r}: write as [{shown(values)}]")
+            expected = f"a list of values, such as [{setting_text(values)}]"
+            problems.append(Problem(rule="type", place=where, value=values, expected=expected))
         elif not values:
-            problems.add(where, "an axis has at least one value, this list is empty: add some, or leave it out")
+            problems.append(Problem(rule="missing", place=where, value=values, expected="at least one value"))
         else:
-            found[path] = [(one, f"{where}[{i}]") for i, one in enumerate(values)]
-    return found
+            lists[path] = [Setting(one, f"{where}[{i}]") for i, one in enumerate(values)]
+    return lists
 
 
-def _variants(problems: Problems, value: object) -> Axis:
-    if not isinstance(value, list) or not value:
-        problems.add("variants", f"variants are a list of rows, not {shown(value)!r}: write as - {{name: default}}")
+def _variants(problems: list[Problem], variants: object) -> Axis:
+    if not isinstance(variants, list) or not variants:
+        expected = "a list of rows, such as - {name: default}"
+        problems.append(Problem(rule="type", place="variants", value=variants, expected=expected))
         return Axis(("Variant",), ())
-    found = []
+    choices = []
     names: set[str] = set()
-    for i, one in enumerate(value):
+    for i, variant in enumerate(variants):
         place = f"variants[{i}]"
-        if not isinstance(one, Mapping):
-            problems.add(place, f"a variant has a name and settings, not {shown(one)!r}: write as {{name: default}}")
+        if not isinstance(variant, Mapping):
+            expected = "a mapping with a name, such as {name: default}"
+            problems.append(Problem(rule="type", place=place, value=variant, expected=expected))
             continue
-        problems.unknown(f"{place}.", one, VARIANT_KEYS)
-        name = text_of(problems, one, "name", "", f"{place}.")
-        if "name" not in one:
-            problems.add(f"{place}.name", "a variant has a name, this one has none: add one")
+        check_keys(problems, f"{place}.", variant, VARIANT_KEYS)
+        name = text_of(problems, variant, "name", "", f"{place}.")
+        if "name" not in variant:
+            problems.append(Problem(rule="missing", place=f"{place}.name", expected="a name"))
         elif name in names:
-            problems.add(f"{place}.name", f"variants have distinct names, {name!r} stands twice: rename one")
+            message = f"duplicate variant {name!r}"
+            problems.append(Problem(rule="duplicate", place=f"{place}.name", value=name, message=message))
         names.add(name)
         for key, known in (("prediction", PREDICTIONS), ("task", TASKS)):
-            if one.get(key) is not None and one[key] not in known:
-                likely = nearest(str(one[key]), known)
-                text = f"it is one of {', '.join(known)}, not {shown(one[key])!r}{likely}: correct it"
-                problems.add(f"{place}.{key}", text)
-        settings = settings_of(problems, one.get("set"), f"{place}.set")
-        found.append(Choice((name,), settings, one.get("prediction"), one.get("task") or "segmentation"))
-    return Axis(("Variant",), tuple(found))
+            if variant.get(key) is not None and variant[key] not in known:
+                problems.append(unknown(f"{place}.{key}", key, variant[key], known))
+        settings = settings_of(problems, variant.get("set"), f"{place}.set")
+        choices.append(Choice((name,), settings, variant.get("prediction"), variant.get("task") or "segmentation"))
+    return Axis(("Variant",), tuple(choices))
 
 
-def rows_of(problems: Problems, axes: Sequence[Axis]) -> Iterator[Choice]:
-    """Every combination of the axes' choices; none where a combination sets a setting twice."""
+def rows_of(problems: list[Problem], axes: Sequence[Axis]) -> Iterator[Choice]:
+    """Every combination of the axes' choices; a combination that sets a setting twice is a problem."""
     count = math.prod(len(axis.choices) for axis in axes)
     if count > MAX_ROWS:
-        problems.add("", f"a table has at most {MAX_ROWS} rows, these axes make {count}: shorten one")
+        message = f"{count} rows, expected at most {MAX_ROWS}"
+        problems.append(Problem(rule="range", value=count, message=message))
         return
     for choices in itertools.product(*(axis.choices for axis in axes)) if axes else ():
-        settings: dict[str, tuple[object, str]] = {}
+        settings: Settings = {}
         for choice in choices:
             for path in choice.settings.keys() & settings.keys():
-                other = settings[path][1]
-                problems.add(choice.settings[path][1], f"a row has a setting once, {other} sets it too: remove one")
+                message = f"duplicate setting: also in {settings[path].place}"
+                place = choice.settings[path].place
+                problems.append(Problem(rule="duplicate", place=place, value=path, message=message))
             settings.update(choice.settings)
         first = choices[0]
         labels = tuple(label for choice in choices for label in choice.labels)
         yield Choice(labels, settings, first.prediction, first.task)
-
-
-def text_of(problems: Problems, value: Mapping[str, Any], key: str, default: str, place: str = "") -> str:
-    """The text under a key, numbers as they are written; anything else is told."""
-    text = value.get(key, default)
-    if isinstance(text, int | float) and not isinstance(text, bool):
-        return str(text)
-    if not isinstance(text, str):
-        problems.add(f"{place}{key}", f"it is a text, not {shown(text)!r}: put it in quotes")
-        return default
-    return text

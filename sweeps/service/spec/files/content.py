@@ -1,184 +1,198 @@
-"""A sweep of one's own, from plain values: checked whole, every problem told at once with its place.
+"""Makes an experiment from the content of a sweep file, and reports all its problems at once.
 
-See `FORMAT` for what it says. The rows are every combination of its variants, its zipped settings and its grid.
+See `sweeps.service.spec.files.format` for the format. The rows are all combinations of variants, zip and grid.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 from mucon.config import TrainConfig
-from mucon.errors import InputError, nearest
-from mucon.recipes import RECIPES, breakfast, demo
+from mucon.errors import InputError, Problem, Rule
 from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.spec.figure import Figure
-from sweeps.service.spec.files.axes import Choice, Problems, axes_of, rows_of, settings_of, shown, text_of
+from sweeps.service.spec.files.axes import Choice, Settings, axes_of, check_keys, rows_of, settings_of, text_of
 from sweeps.service.spec.files.metrics import columns_of
+from sweeps.service.spec.recipe import Recipe
 
 KEYS = ("title", "name", "recipe", "set", "variants", "zip", "grid", "seeds", "splits", "metrics", "default", "figure")
 
 
-def experiment_of(value: object, *, file: str, stem: str, taken: Collection[str] = ()) -> Experiment:
+def experiment_of(content: object, *, stem: str, taken: Collection[str] = ()) -> Experiment:
     """The experiment that a file's content describes.
 
     Args:
-        value: the content, as plain values.
-        file: the file's name, for messages.
-        stem: the sweep's name where the content has none.
-        taken: names that other sweeps have.
+        content: plain values.
+        stem: name of the sweep if the content has none.
+        taken: names of other sweeps.
 
     Raises:
-        InputError: whatever is wrong, one line each with the file's name and the key's path.
+        InputError: one problem per wrong value, at the path of its key.
     """
-    problems = Problems(file)
-    if not isinstance(value, Mapping):
-        problems.add("", f"a sweep's file holds keys and values, not {shown(value)}: write as `grid: {{...}}`")
-        raise InputError(problems.lines)
-    problems.unknown("", value, KEYS)
-    recipe = _recipe(problems, value)
-    name = _name(problems, value, stem, taken)
-    common = settings_of(problems, value.get("set", {}), "set")
-    axes = list(axes_of(problems, value))
-    if not axes and not problems.lines:
-        problems.add("", "a sweep varies something, this one has no row: give variants, zip or grid")
+    if not isinstance(content, Mapping):
+        raise InputError(Problem(rule="type", value=content, expected="keys and values, such as grid: {...}"))
+    problems: list[Problem] = []
+    check_keys(problems, "", content, KEYS)
+    recipe = _recipe(problems, content)
+    name = _name(problems, content, stem, taken)
+    common = settings_of(problems, content.get("set", {}), "set")
+    axes = list(axes_of(problems, content))
+    if not axes and not problems:
+        problems.append(Problem(rule="missing", message="no rows", hint="add variants, zip or grid"))
     rows = list(rows_of(problems, axes))
-    _check_values(problems, RECIPES[recipe or "breakfast"](), common, rows)
-    columns = columns_of(value.get("metrics"), problems.add)
-    title = text_of(problems, value, "title", name)
-    seeds = _seeds(problems, value)
-    splits = _splits(problems, value)
-    default = text_of(problems, value, "default", "")
-    figure = _figure(problems, value.get("figure"))
-    if problems.lines:
-        raise InputError(problems.lines)
-    told: dict[str, Any] = {"columns": columns} if columns else {}
-    told |= {"seeds": seeds, "demo_seeds": seeds} if seeds else {}
-    told |= {"figure": figure} if figure else {}
-    plain = {path: setting for path, (setting, _) in common.items()}
-    variants = tuple(
-        Variant(
-            labels=row.labels,
-            settings={**plain, **{path: setting for path, (setting, _) in row.settings.items()}},
-            prediction=row.prediction,
-            task=row.task,
-        )
-        for row in rows
+    _check_values(problems, Recipe(recipe or "breakfast")(), common, rows)
+    columns = columns_of(problems, content.get("metrics"))
+    title = text_of(problems, content, "title", name)
+    seeds = _seeds(problems, content)
+    splits = _splits(problems, content)
+    default = text_of(problems, content, "default", "")
+    figure = _figure(problems, content.get("figure"))
+    if problems:
+        raise InputError(_distinct(problems))
+    optional: dict[str, Any] = {"columns": columns} if columns else {}
+    optional |= {"seeds": seeds, "demo_seeds": seeds} if seeds else {}
+    optional |= {"figure": figure} if figure else {}
+    return Experiment(
+        name=name,
+        title=title,
+        label_titles=tuple(title for axis in axes for title in axis.titles),
+        variants=tuple(
+            Variant(labels=row.labels, settings=_values(row.settings), prediction=row.prediction, task=row.task)
+            for row in rows
+        ),
+        base=Recipe(recipe or "breakfast", _values(common)),
+        demo_base=Recipe(recipe or "demo", _values(common)),
+        default_row=default or None,
+        splits=splits,
+        **optional,
     )
-    try:
-        return Experiment(
-            name=name,
-            title=title,
-            label_titles=tuple(title for axis in axes for title in axis.titles),
-            variants=variants,
-            base=RECIPES[recipe or breakfast.__name__],
-            demo_base=RECIPES[recipe or demo.__name__],
-            default_row=default or _default_row(RECIPES[recipe or breakfast.__name__](), plain, variants),
-            splits=splits,
-            **told,
-        )
-    except InputError as error:
-        raise InputError(error.under(file)) from None
 
 
-def _check_values(
-    problems: Problems, base: TrainConfig, common: Mapping[str, tuple[object, str]], rows: Sequence[Choice]
-) -> None:
-    """Makes each row's configuration; what is wrong is told at the value's place, or the row's where that is not one.
+def _values(settings: Settings) -> dict[str, object]:
+    return {path: setting.value for path, setting in settings.items()}
 
-    Rows that would be the same trials are told too.
-    """
-    made: dict[tuple[TrainConfig, Any, Any], str] = {}
-    for row in rows or [Choice((), {})]:
+
+def _distinct(problems: Sequence[Problem]) -> list[Problem]:
+    """The problems without repetitions; values may be unhashable."""
+    distinct: list[Problem] = []
+    for problem in problems:
+        if problem not in distinct:
+            distinct.append(problem)
+    return distinct
+
+
+def _check_values(problems: list[Problem], base: TrainConfig, common: Settings, rows: Sequence[Choice]) -> None:
+    """Makes the configuration of each row; wrong values and rows with equal configurations are problems."""
+    _, common_problems = _configuration(base, common)
+    problems.extend(_placed(common_problems, common, "set"))
+    names: dict[tuple[TrainConfig, Any, Any], str] = {}
+    for row in rows:
         name = ", ".join(row.labels)
-        placed = {**common, **row.settings}
-        try:
-            config = base.with_values({path: value for path, (value, _) in placed.items()})
-        except InputError as error:
-            alone = False
-            for path, (value, place) in placed.items():
-                for problem in _alone(base, path, value):
-                    alone = True
-                    problems.add(place, problem)
-            for problem in () if alone else error.problems:
-                problems.add(f"row {name!r}" if name else "set", problem)
+        settings = {**common, **row.settings}
+        config, row_problems = _configuration(base, settings)
+        additional = [problem for problem in row_problems if problem not in common_problems]
+        problems.extend(_placed(additional, settings, f"row {name!r}"))
+        if config is None:
             continue
-        other = made.setdefault((config, row.prediction, row.task), name)
+        other = names.setdefault((config, row.prediction, row.task), name)
         if other != name:
-            problems.add("", f"rows differ from each other, {other!r} and {name!r} are the same: leave one out")
+            message = f"equal rows {other!r} and {name!r}"
+            problems.append(Problem(rule="duplicate", value=(other, name), message=message, hint="remove one"))
 
 
-def _alone(base: TrainConfig, path: str, value: object) -> tuple[str, ...]:
+def _configuration(base: TrainConfig, settings: Settings) -> tuple[TrainConfig | None, tuple[Problem, ...]]:
+    """The base with settings on top; None and the problems if they are wrong."""
     try:
-        base.with_values({path: value})
+        return base.with_values(_values(settings)), ()
     except InputError as error:
-        return error.problems
-    return ()
+        return None, error.problems
 
 
-def _default_row(base: TrainConfig, common: Mapping[str, object], rows: Sequence[Variant]) -> str | None:
-    """The row that changes nothing of recipe and common settings, if there is one; of several that about `full`."""
-    alone = base.with_values(dict(common))
-    equal = [row for row in rows if base.with_values(dict(row.settings)) == alone]
-    return next((row.name for row in sorted(equal, key=lambda row: row.prediction not in (None, "full"))), None)
+def _placed(problems: Iterable[Problem], settings: Settings, place: str) -> Iterator[Problem]:
+    """Problems of a configuration at their places in the file.
+
+    Args:
+        problems: their places are configuration paths.
+        settings: the settings of the configuration that the file contains.
+        place: where the others are, such as a layer of the base that contradicts the file's number of layers.
+    """
+    for problem in problems:
+        setting = settings.get(problem.place)
+        yield problem.under(place) if setting is None else replace(problem, place=setting.place)
 
 
-def _figure(problems: Problems, value: object) -> Figure | None:
-    """What it shows is checked with the table, of whose columns it speaks."""
+def _figure(problems: list[Problem], value: object) -> Figure | None:
+    """The figure; whether the table contains what it shows is checked with the table."""
     if value is None:
         return None
     if not isinstance(value, Mapping):
-        problems.add("figure", f"it has a kind and columns, not {shown(value)!r}: write as {{kind: bars}}")
+        expected = "a mapping, such as {kind: bars}"
+        problems.append(Problem(rule="type", place="figure", value=value, expected=expected))
         return None
-    known = tuple(f.name for f in fields(Figure))
-    problems.unknown("figure.", value, known)
-    n, recordings = value.get("n_recordings", 1), value.get("recordings", [])
+    check_keys(problems, "figure.", value, tuple(f.name for f in fields(Figure)))
+    n_recordings, recordings = value.get("n_recordings", 1), value.get("recordings", [])
     for key in ("kind", "y", "x", "x_title"):
         text_of(problems, value, key, "", "figure.")
-    if not isinstance(n, int) or isinstance(n, bool):
-        problems.add("figure.n_recordings", f"it is how many, not {shown(n)!r}: write as 3")
+    if not isinstance(n_recordings, int) or isinstance(n_recordings, bool):
+        place, expected = "figure.n_recordings", "a whole number"
+        problems.append(Problem(rule="type", place=place, value=n_recordings, expected=expected))
     if not isinstance(recordings, list) or not all(isinstance(one, str) for one in recordings):
-        problems.add("figure.recordings", f"they are a list of ids, not {shown(recordings)!r}: write as [one, two]")
-    if problems.lines:
+        expected = "a list of ids, such as [one, two]"
+        problems.append(Problem(rule="type", place="figure.recordings", value=recordings, expected=expected))
+    if problems:
         return None
     facts: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in value.items()}
     return Figure(**facts)
 
 
-def _recipe(problems: Problems, value: Mapping[str, Any]) -> str | None:
-    name = value.get("recipe")
-    if name is not None and name not in RECIPES:
-        likely = nearest(str(name), list(RECIPES))
-        problems.add("recipe", f"it is one of {', '.join(RECIPES)}, not {shown(name)!r}{likely}: correct it")
+def _recipe(problems: list[Problem], content: Mapping[str, Any]) -> str | None:
+    name = "" if content.get("recipe") is None else text_of(problems, content, "recipe", "")
+    if not name:
+        return None
+    try:
+        Recipe(name)()
+    except InputError as error:
+        problems.extend(error.problems)
         return None
     return name
 
 
-def _name(problems: Problems, value: Mapping[str, Any], stem: str, taken: Collection[str]) -> str:
-    name = text_of(problems, value, "name", stem)
+def _name(problems: list[Problem], content: Mapping[str, Any], stem: str, taken: Collection[str]) -> str:
+    name = text_of(problems, content, "name", stem)
     if not name or not all(letter.isascii() and (letter.isalnum() or letter in "_-") for letter in name):
-        problems.add("name", f"a sweep's name has letters, digits, _ and - only, not {name!r}: rename it")
+        problems.append(Problem(rule="range", place="name", value=name, expected="letters, digits, _ and - only"))
     elif name in taken:
-        problems.add("name", f"{name!r} is the name of a sweep of this package: take another")
+        problems.append(name_taken(name))
     return name
 
 
-def _seeds(problems: Problems, value: Mapping[str, Any]) -> int | None:
-    seeds = value.get("seeds")
+def name_taken(name: str) -> Problem:
+    """The problem of a sweep that is named like an experiment of the package."""
+    message = f"{name!r} is the name of an experiment of the package"
+    return Problem(rule="duplicate", place="name", value=name, message=message, hint="choose another name")
+
+
+def _seeds(problems: list[Problem], content: Mapping[str, Any]) -> int | None:
+    seeds = content.get("seeds")
     if seeds is None or (isinstance(seeds, int) and not isinstance(seeds, bool) and seeds >= 1):
         return seeds
-    problems.add("seeds", f"it is how many, at least 1, not {shown(seeds)!r}: write as 3 for the seeds 1 to 3")
+    rule: Rule = "range" if type(seeds) is int else "type"
+    problems.append(Problem(rule=rule, place="seeds", value=seeds, expected="a number of seeds, at least 1"))
     return None
 
 
-def _splits(problems: Problems, value: Mapping[str, Any]) -> tuple[str, ...]:
-    splits = value.get("splits", "1")
-    found = splits if isinstance(splits, list) else [splits]
-    if not found or not all(isinstance(one, str | int) and not isinstance(one, bool) for one in found):
-        problems.add("splits", f"they are names of splits, or all, not {shown(splits)!r}: write as [1, 2]")
-    names = tuple(str(one) for one in found)
-    if len(set(names)) < len(names):
-        problems.add("splits", f"each split stands once, not {shown(splits)!r}: leave out the second")
+def _splits(problems: list[Problem], content: Mapping[str, Any]) -> tuple[str, ...]:
+    splits = content.get("splits", "1")
+    listed = splits if isinstance(splits, list) else [splits]
+    if not listed or not all(isinstance(one, str | int) and not isinstance(one, bool) for one in listed):
+        expected = "a list of splits or all, such as [1, 2]"
+        problems.append(Problem(rule="type", place="splits", value=splits, expected=expected))
+    names = tuple(str(one) for one in listed)
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    problems.extend(
+        Problem(rule="duplicate", place="splits", value=name, message=f"duplicate split {name!r}") for name in repeated
+    )
     return names

@@ -1,26 +1,43 @@
-"""The format of a sweep's file, as the command line's help prints it."""
+"""Names and format of sweep files; the command line's help prints the format."""
+
+from __future__ import annotations
+
+import os
+
+SUFFIXES = (".yaml", ".yml", ".py")
+
+
+def is_file_name(word: str) -> bool:
+    """Whether a word names a sweep file rather than an experiment of the package.
+
+    >>> is_file_name("mine.yaml"), is_file_name("elsewhere/mine"), is_file_name("ablation_masks")
+    (True, True, False)
+    """
+    return word.endswith(SUFFIXES) or os.sep in word
+
 
 FORMAT = """\
-A file says what is varied; everything but an axis (variants, zip, grid) may be left out:
+A sweep file in YAML. Required is at least one of variants, zip and grid:
 
-  title: More or less smoothing       # over the table (default: the name)
-  name: smoothing                     # of the sweep and its folder (default: the file's)
-  recipe: breakfast                   # under the rows; `mucon recipes` lists them (default: as the other sweeps)
+  title: More or less smoothing       # caption of the table (default: the name)
+  name: smoothing                     # name of the sweep and its folder (default: the file's name)
+  recipe: breakfast                   # base configuration; `mucon recipes` lists all (default: breakfast, or demo)
   set: {training.epochs: 30}          # settings of all rows
-  variants:                           # rows with names; prediction and task may be told too
+  variants:                           # named rows; each may have settings, a prediction and a task
     - {name: default}
     - {name: no length loss, set: {loss.length: 0}, prediction: frames}
   zip:                                # settings that change together
     training.epochs: [30, 60]
     training.lr_drop_epoch: [20, 40]
-  grid:                               # settings of which every combination is a row
+  grid:                               # settings whose values are all combined
     loss.smoothing: [0.05, 0.1, 0.2]
     mask.shape: [box, bell]
-  seeds: 3                            # seeds 1 to 3 (default: 5, of the demo 2)
+  seeds: 3                            # seeds 1 to 3 (default: 5; 2 for the demo)
   splits: [1, 2]                      # or all (default: 1)
   metrics: [mof, frames.mof, f1_at_50]
-  default: default, 30, 20, 0.1, box  # the row with which the others are compared: its labels
+  default: default, 30, 20, 0.1, box  # labels of the row with which the others are compared
   figure: {kind: curve, x: loss.smoothing}   # or bars, scatter, segmentations (default: bars)
 
-The rows are the combinations of variants, zip and grid. FILE.py instead holds a value EXPERIMENT, as each of the
-package's own does (see sweeps/ablation_masks.py)."""
+The rows are all combinations of variants, zip and grid.
+
+A sweep file in Python contains a value EXPERIMENT, as those of the package do (see sweeps/ablation_masks.py)."""

@@ -1,69 +1,70 @@
-"""The columns that a file names for its table."""
+"""The columns that a sweep file names for its table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from mucon.errors import nearest
+from mucon.errors import Problem
 from mucon.inference import PREDICTIONS
 from mucon.metrics.catalogue import METRICS, SCALES, metric_of
 from sweeps.service.spec.columns import Column
+from sweeps.service.spec.files.axes import check_keys, text_of
+from sweeps.service.spec.problems import unknown
 
 UNITS = tuple(SCALES)
 KEYS = ("metric", "prediction", "title", "unit")
 
 
-def columns_of(value: object, wrong: Callable[[str, str], None]) -> tuple[Column, ...]:
+def columns_of(problems: list[Problem], metrics: object) -> tuple[Column, ...]:
     """The columns of a file's `metrics`.
 
     Args:
-        value: a list of names, as `mof` or `frames.mof`, or of mappings with the keys of `KEYS`.
-        wrong: told of each problem, the place first.
+        problems: is appended to.
+        metrics: a list of names, such as `mof` or `frames.mof`, or of mappings with the keys of `KEYS`.
 
     Returns:
-        The columns; none where the file does not tell or is wrong.
+        The columns; empty if `metrics` is None or wrong.
 
-    >>> [(column.title, column.prediction, column.shown_unit) for column in columns_of(["mof", "frames.edit"], print)]
+    >>> [(column.title, column.prediction, column.shown_unit) for column in columns_of([], ["mof", "frames.edit"])]
     [('MoF', 'full', 'percent'), ('Edit frames', 'frames', 'percent')]
     """
-    if value is None:
+    if metrics is None:
         return ()
-    if not isinstance(value, list) or not value:
-        wrong("metrics", f"they are a list with at least one name, not {value!r}: write as [mof, frames.mof]")
+    if not isinstance(metrics, list) or not metrics:
+        expected = "a list of metrics, such as [mof, frames.mof]"
+        problems.append(Problem(rule="type", place="metrics", value=metrics, expected=expected))
         return ()
-    found: list[Column] = []
-    for i, one in enumerate(value):
-        column = _column(one, f"metrics[{i}]", wrong)
-        if column is not None and column.title in {other.title for other in found}:
-            wrong(f"metrics[{i}]", f"columns have distinct titles, {column.title!r} stands twice: give one a title")
+    columns: dict[str, Column] = {}
+    for i, one in enumerate(metrics):
+        column = _column(problems, one, f"metrics[{i}]")
+        if column is not None and column.title in columns:
+            message = f"duplicate title {column.title!r}"
+            problems.append(Problem(rule="duplicate", place=f"metrics[{i}]", value=column.title, message=message))
         elif column is not None:
-            found.append(column)
-    return tuple(found)
+            columns[column.title] = column
+    return tuple(columns.values())
 
 
-def _column(value: object, place: str, wrong: Callable[[str, str], None]) -> Column | None:
-    if isinstance(value, str):
-        prediction, dot, metric = value.rpartition(".")
-        facts: dict[str, Any] = {"metric": metric, **({"prediction": prediction} if dot else {})}
-    elif isinstance(value, Mapping):
-        facts = dict(value)
+def _column(problems: list[Problem], metric: object, place: str) -> Column | None:
+    if isinstance(metric, str):
+        prediction, dot, name = metric.rpartition(".")
+        values: dict[str, Any] = {"metric": name, **({"prediction": prediction} if dot else {})}
+    elif isinstance(metric, Mapping):
+        values = dict(metric)
     else:
-        wrong(place, f"it is the name of a metric, or a mapping with one, not {value!r}: write as mof")
+        expected = "the name of a metric, such as mof, or a mapping with it"
+        problems.append(Problem(rule="type", place=place, value=metric, expected=expected))
         return None
-    bad = False
-    for key in facts:
-        if key not in KEYS:
-            bad = True
-            wrong(f"{place}.{key}", f"there is no such key{nearest(str(key), KEYS)}: it is one of {', '.join(KEYS)}")
-    names = [metric.name for metric in METRICS]
+    before = len(problems)
+    check_keys(problems, f"{place}.", values, KEYS)
+    names = [known.name for known in METRICS]
     for key, known in (("metric", names), ("prediction", PREDICTIONS), ("unit", UNITS)):
-        if (key in facts or key == "metric") and facts.get(key) not in known:
-            bad = True
-            likely = nearest(str(facts.get(key)), known)
-            which = f"one of {', '.join(known)}" if not likely or key != "metric" else "the name of a score"
-            wrong(place, f"a {key} is {which}, not {facts.get(key)!r}{likely}: correct it")
-    if bad:
+        if (key in values or key == "metric") and values.get(key) not in known:
+            problems.append(unknown(place, key, values.get(key), known))
+    if "title" in values:
+        values["title"] = text_of(problems, values, "title", "", f"{place}.")
+    if len(problems) > before:
         return None
-    title = metric_of(facts["metric"]).title
-    return Column(**{"title": f"{title} {facts['prediction']}" if "prediction" in facts else title, **facts})
+    title = metric_of(values["metric"]).title
+    return Column(**{"title": f"{title} {values['prediction']}" if "prediction" in values else title, **values})
