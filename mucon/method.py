@@ -15,12 +15,47 @@ from torch import Tensor
 from mucon.checkpoint_files import Progress
 from mucon.configuration import Config
 from mucon.decoding.config import DecodingConfig
+from mucon.device import Precision
 from mucon.inference.requests import Prediction
 from mucon.training.loop import EpochReport
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
 
 C = TypeVar("C", bound=Config)
+
+
+class TrainingSettings(Protocol):
+    """The settings `training.*` that the configuration of every method has."""
+
+    @property
+    def epochs(self) -> int:
+        """Passes over the videos."""
+
+    @property
+    def labelled(self) -> float:
+        """Share of the training videos whose frame labels are used."""
+
+    @property
+    def threads(self) -> int:
+        """CPU threads of the arithmetic."""
+
+    @property
+    def precision(self) -> Precision:
+        """Requested precision of the arithmetic."""
+
+    @property
+    def progress_every(self) -> int:
+        """Epochs between two scores on training videos."""
+
+    @property
+    def progress_videos(self) -> int:
+        """Largest number of training videos that are scored during training."""
+
+
+def training_of(config: Config) -> TrainingSettings:
+    """The settings `training.*` of a configuration of any method."""
+    settings: TrainingSettings = getattr(config, "training")  # noqa: B009  # no field of the base class
+    return settings
 
 
 class Predictor(Protocol):

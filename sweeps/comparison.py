@@ -16,6 +16,8 @@ SEGMENTATION = Experiment(
             settings={"decoding.transcripts": "training"},
             prediction="full",
         ),
+        Variant(labels=("MS-TCN, all frame labels",), method="ms_tcn", prediction="frames"),
+        Variant(labels=("MS-TCN++, all frame labels",), method="ms_tcn_pp", prediction="frames"),
     ),
     columns=(
         MOF,

@@ -1,19 +1,20 @@
-"""Table "full supervision" of the paper: effect of the mutual consistency loss if all videos have frame labels."""
+"""Table "full supervision" of the paper, with MS-TCN and MS-TCN++: all training videos have frame labels."""
 
-from mucon import recipes
-from sweeps.api import FULL_SUPERVISION_COLUMNS, Experiment, Variant, main
+from sweeps.api import FULL_SUPERVISION_COLUMNS, Experiment, Recipe, Variant, main
 
 EXPERIMENT = Experiment(
     name="full_supervision",
-    title="Effect of the mutual consistency loss in the fully supervised setting",
-    label_titles=("L_mu",),
-    variants=tuple(
-        Variant(labels=(label,), settings={"training.labelled": 1.0, "loss.mutual_consistency": weight})
-        for label, weight in (("no", 0.0), ("yes", 1.0))
+    title="Full supervision: effect of the mutual consistency loss, MS-TCN and MS-TCN++",
+    label_titles=("Method",),
+    variants=(
+        Variant(labels=("MuCon without L_mu",), settings={"training.labelled": 1.0, "loss.mutual_consistency": 0.0}),
+        Variant(labels=("MuCon",), settings={"training.labelled": 1.0, "loss.mutual_consistency": 1.0}),
+        Variant(labels=("MS-TCN",), method="ms_tcn", prediction="frames"),
+        Variant(labels=("MS-TCN++",), method="ms_tcn_pp", prediction="frames"),
     ),
     columns=FULL_SUPERVISION_COLUMNS,
-    base=recipes.breakfast_full,
-    default_row="yes",
+    base=Recipe("breakfast_full"),
+    default_row="MuCon",
 )
 
 if __name__ == "__main__":

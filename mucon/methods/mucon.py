@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 
 import mucon
 from mucon import checkpoint as checkpoints
+from mucon.checkpoint_files import STATE
 from mucon.config import TrainConfig
 from mucon.decoding.config import DecodingConfig
 from mucon.inference.predictions import MAIN, PREDICTIONS
@@ -68,8 +70,9 @@ class MuCon:
         """The settings of an identity; a warm start counts by its weights."""
         settings = config.trained_differences()
         if config.training.warm_start is not None:
-            trained = checkpoints.load(checkpoints.of_run(Path(config.training.warm_start)))
-            settings["training.warm_start"] = checkpoints.weights_sha256(trained.model)
+            folder = checkpoints.of_run(Path(config.training.warm_start).absolute())
+            state = folder / STATE
+            settings["training.warm_start"] = _weights_sha256(folder, state.stat().st_mtime_ns if state.exists() else 0)
         return settings
 
     def quick(self, config: TrainConfig, *, labelled: bool) -> TrainConfig:
@@ -99,6 +102,12 @@ class MuCon:
             training.precision,
             training.threads,
         )
+
+
+@cache
+def _weights_sha256(folder: Path, modified: int) -> str:
+    """Digest of a checkpoint's weights; all cells of a sweep share the call, a rewritten checkpoint is read again."""
+    return checkpoints.weights_sha256(checkpoints.load(folder).model)
 
 
 MUCON: Method[TrainConfig] = MuCon()

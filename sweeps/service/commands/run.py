@@ -25,6 +25,7 @@ from sweeps.service.text import say
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from mucon.configuration import Config
     from sweeps.service.plan.plan import Plan
     from sweeps.service.spec.experiment import Collection, Experiment
     from sweeps.service.spec.recipe import Base
@@ -67,11 +68,13 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
     """
     options = script_parser(sweep, program).parse_args(words)
     from mucon.configuration import parse_settings
+    from mucon.methods import method_named
     from sweeps.service.driver import Options, run_plan
     from sweeps.service.plan.plan import make_plan
     from sweeps.service.plan.sweep_folder import SweepInfo
     from sweeps.service.run.estimate import dry_run
     from sweeps.service.run.resources import place_trials
+    from sweeps.service.spec.columns import MUCON
     from sweeps.service.spec.recipe import recipe_name, with_recipe
     from sweeps.service.spec.rows import only_rows, renamed
     from sweeps.service.trials.results_folder import ResultsFolder
@@ -87,13 +90,21 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
         own = table.demo_base if demo else table.base
         return own if options.recipe is None else with_recipe(own, options.recipe)
 
+    def config_of(table: Experiment, method: str) -> Config:
+        """MuCon's rows build on the table's base, those of another method on its recipe for demo or other data."""
+        if method == MUCON:
+            return base(table)()
+        recipes = method_named(method).recipes
+        config: Config = (recipes["demo"] if demo else next(iter(recipes.values())))()
+        return config
+
     settings: dict[str, object] = {} if options.epochs is None else {"training.epochs": options.epochs}
     settings |= parse_settings(options.set)
     seeds = options.seeds or (sweep.demo_seeds if demo else sweep.seeds)
     plan, trials = make_plan(
         sweep,
         store=store,
-        base=lambda table: base(table)(),
+        base=config_of,
         settings=settings,
         seeds=range(1, seeds + 1),
         splits=options.split or sweep.splits,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mucon.config import TrainConfig
+from mucon.configuration import Config
 from mucon.errors import InputError, Problem
 from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Experiment
@@ -34,19 +34,19 @@ class Cell:
 def expand(
     experiment: Experiment,
     *,
-    base: TrainConfig,
-    settings: Mapping[str, object],
+    base: Callable[[str], Config],
+    settings: Callable[[str], Mapping[str, object]],
     seeds: Sequence[int],
     splits: Sequence[str],
-    fingerprint: Callable[[str, TrainConfig], str],
+    fingerprint: Callable[[str, Config], str],
     store: str,
 ) -> dict[Cell, Trial]:
     """Every row of an experiment on every split with every seed.
 
     Args:
         experiment: the table.
-        base: the configuration on which the rows build.
-        settings: settings of the command line; they take precedence over the rows'.
+        base: returns the configuration on which the rows of a method build.
+        settings: returns the settings of the command line for a method; they take precedence over the rows'.
         seeds: one trial each.
         splits: names.
         fingerprint: returns the fingerprint of a split's data for a configuration.
@@ -59,11 +59,9 @@ def expand(
     Raises:
         InputError: an unknown setting, a wrong value, or rows that become the same trial.
     """
-    if "seed" in settings:
-        message = "a sweep sets the seed of each trial"
-        problem = Problem(rule="conflict", place="seed", value=settings["seed"], message=message, hint="use --seeds")
-        raise InputError(problem)
-    configs = [(variant, base.with_values({**variant.settings, **settings})) for variant in experiment.variants]
+    configs = [
+        (row, base(row.method).with_values({**row.settings, **settings(row.method)})) for row in experiment.variants
+    ]
     trials: dict[Cell, Trial] = {}
     for seed in seeds:
         for split in splits:
@@ -75,6 +73,7 @@ def expand(
                     data_fingerprint=fingerprint(split, seeded),
                     store=store,
                     task=variant.task,
+                    method=variant.method,
                 )
                 cell = Cell(
                     variant=variant, split=split, seed=seed, identity=trial.identity, evaluation=trial.evaluation
@@ -86,7 +85,9 @@ def expand(
     return trials
 
 
-def _merged_rows(table: str, cells: Sequence[Cell], settings: Mapping[str, object]) -> Iterator[Problem]:
+def _merged_rows(
+    table: str, cells: Sequence[Cell], settings: Callable[[str], Mapping[str, object]]
+) -> Iterator[Problem]:
     """One problem per pair of rows that are the same trial."""
     first: dict[tuple[str, str | None], Variant] = {}
     reported: set[tuple[str, str]] = set()
@@ -96,8 +97,9 @@ def _merged_rows(table: str, cells: Sequence[Cell], settings: Mapping[str, objec
         if other is cell.variant or pair in reported:
             continue
         reported.add(pair)
-        shared = sorted(set(settings) & (set(other.settings) | set(cell.variant.settings)))
-        because = f" with --set {' '.join(f'{path}={settings[path]}' for path in shared)}" if shared else ""
+        given = settings(cell.variant.method)
+        shared = sorted(set(given) & (set(other.settings) | set(cell.variant.settings)))
+        because = f" with --set {' '.join(f'{path}={given[path]}' for path in shared)}" if shared else ""
         message = f"rows {other.name!r} and {cell.variant.name!r} are the same trial{because}"
         hint = "leave the setting out, or select one of the rows with --rows" if shared else ""
         yield Problem(rule="duplicate", place=table, value=pair, message=message, hint=hint)

@@ -5,15 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mucon.config import TrainConfig
+from mucon.configuration import Config, field_types
 from mucon.errors import InputError, Problem, nearest, some
+from mucon.method import training_of
+from mucon.methods import method_named
 from storage import open_store
 from sweeps.service.plan.cells import Cell, expand
-from sweeps.service.plan.recordings import SplitData, absolute, split_data, split_facts, split_names
-from sweeps.service.spec.columns import Column, Variant
+from sweeps.service.plan.recordings import (
+    SplitData,
+    absolute,
+    split_data,
+    split_facts,
+    split_names,
+)
+from sweeps.service.spec.columns import MUCON, Column, Variant
 from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.spec.figure import Figure
 from sweeps.service.trials.cell_results import CellResult, read_result
@@ -158,7 +167,7 @@ def make_plan(
     experiment: Experiment | Collection,
     *,
     store: Path,
-    base: Callable[[Experiment], TrainConfig],
+    base: Callable[[Experiment, str], Config],
     settings: Mapping[str, object],
     seeds: Sequence[int],
     splits: Sequence[str],
@@ -169,7 +178,7 @@ def make_plan(
     Args:
         experiment: one table, or several.
         store: feature store with the recordings.
-        base: returns the configuration on which the rows of a table build.
+        base: returns the configuration on which the rows of a table and a method build.
         settings: settings of the command line, path -> value; they take precedence over the rows'.
         seeds: one trial of each row and split per seed.
         splits: names, or `all` alone.
@@ -181,33 +190,34 @@ def make_plan(
     """
     opened = open_store(store)
     names = split_names(opened) if list(splits) == ["all"] else splits
-    bases = {table.name: base(table).with_values(dict(settings)) for table in experiment.experiments}
-    poolings = {config.backbone.pooling for config in bases.values()}
+    given = _settings_by_method(experiment, settings)
+    bases = {table.name: base(table, MUCON).with_values(given(MUCON)) for table in experiment.experiments}
+    poolings = {name: method_named(MUCON).pooling(config) for name, config in bases.items()}
     facts = {name: split_facts(opened, name) for name in names}
-    data = {name: split_data(opened, name, facts[name], poolings) for name in names}
+    data = {name: split_data(opened, name, facts[name], set(poolings.values())) for name in names}
     fingerprints: dict[tuple[str, float, int | None], str] = {}
 
-    def fingerprint(split: str, config: TrainConfig) -> str:
+    def fingerprint(split: str, config: Config) -> str:
         """Hashes once for all cells with the same training data."""
-        share = config.training.labelled
+        share = training_of(config).labelled
         key = (split, share, config.seed if share else None)
         if key not in fingerprints:
-            fingerprints[key] = facts[split].fingerprint(config)
+            fingerprints[key] = facts[split].fingerprint(share, config.seed)
         return fingerprints[key]
 
     parts, trials = [], {}
     for shape in experiment.experiments:
-        table = shape.with_default_row(base(shape), settings)
+        table = shape.with_default_row(base(shape, MUCON), given(MUCON))
         cells = expand(
             table,
-            base=base(table),
-            settings=settings,
+            base=partial(base, table),
+            settings=given,
             seeds=seeds,
             splits=tuple(names),
             fingerprint=fingerprint,
             store=absolute(store),
         )
-        parts.append(Part(experiment=table, cells=tuple(cells), pooling=bases[table.name].backbone.pooling))
+        parts.append(Part(experiment=table, cells=tuple(cells), pooling=poolings[table.name]))
         trials.update({trial.key: trial for trial in cells.values()})
     plan = Plan(
         name=experiment.name,
@@ -218,6 +228,27 @@ def make_plan(
         store=absolute(store),
     )
     return plan, trials
+
+
+def _settings_by_method(
+    experiment: Experiment | Collection, settings: Mapping[str, object]
+) -> Callable[[str], Mapping[str, object]]:
+    """Returns the settings of the command line for each method of a sweep.
+
+    A method gets the settings that it has. A setting that no method of the sweep has is kept for all of them, so that
+    it is reported as unknown.
+
+    Raises:
+        InputError: the seed is among the settings.
+    """
+    if "seed" in settings:
+        message = "a sweep sets the seed of each trial"
+        problem = Problem(rule="conflict", place="seed", value=settings["seed"], message=message, hint="use --seeds")
+        raise InputError(problem)
+    methods = {MUCON, *(row.method for table in experiment.experiments for row in table.variants)}
+    paths = {method: set(field_types(method_named(method).config)) for method in methods}
+    unknown = {path for path in settings if not any(path in known for known in paths.values())}
+    return lambda method: {path: value for path, value in settings.items() if path in paths[method] | unknown}
 
 
 def read_plan(results: ResultsFolder, name: str) -> Plan:

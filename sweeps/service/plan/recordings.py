@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from mucon.baselines import alignment_baseline, blind_baseline, pooling_ceiling
-from mucon.config import TrainConfig
 from mucon.errors import InputError, Problem
 from mucon.metrics.alignment import alignment_scores
 from mucon.metrics.boundaries import boundary_scores
@@ -62,20 +61,21 @@ class SplitFacts:
     actions: tuple[str, ...]
     background: tuple[str, ...]
 
-    def fingerprint(self, config: TrainConfig | None = None) -> str:
-        """The fingerprint for a configuration.
+    def fingerprint(self, labelled: float = 0.0, seed: int = 1) -> str:
+        """The fingerprint of what a training uses.
 
-        It covers the lengths of all test videos, which determine the scores, and of those training videos that
-        `training.labelled` and the seed select; training does not use the other ones.
+        The test part's lengths are always in it, because the scores come from them; of the training part only those of
+        the labelled videos.
 
         Args:
-            config: None for weak supervision, without labelled videos.
+            labelled: share of labelled training videos.
+            seed: seed of the trial, which selects them.
         """
-        labelled: set[str] = set()
-        if config is not None and config.training.labelled:
-            annotated = [video.id for video in self.train if video.lengths is not None]
-            labelled = set(labelled_of(annotated, len(self.train), config.training.labelled, config.seed))
-        train = (video if video.id in labelled else replace(video, lengths=None) for video in self.train)
+        chosen: set[str] = set()
+        if labelled:
+            known = [video.id for video in self.train if video.lengths is not None]
+            chosen = set(labelled_of(known, len(self.train), labelled, seed))
+        train = (video if video.id in chosen else replace(video, lengths=None) for video in self.train)
         return data_fingerprint(train, self.test, self.actions, self.background)
 
 

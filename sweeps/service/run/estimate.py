@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from mucon.errors import EXIT_OK
+from mucon.methods import method_named
 from mucon.training.feed import RESIDENT_BYTES
 from mucon.videos import Video, videos_of, vocabulary_of
 from storage import Store, open_store
 from sweeps.service.plan.plan import Plan
-from sweeps.service.run.measured_step import MeasuredStep, measure_step, step_shape, typical
+from sweeps.service.run.measured_step import MeasuredStep, measure_step, typical
 from sweeps.service.run.resources import Placement
 from sweeps.service.text import duration, say, significant
 from sweeps.service.trials.folder import TO_RUN
@@ -114,7 +115,7 @@ def estimate(
     store = open_store(trials[0].store)
     videos = {trial.split: _parts(store, trial) for trial in trials}
     groups = by_training(trials)
-    shapes = {step_shape(group[0].config): group[0] for group in groups}
+    shapes = {_shape(group[0]): group[0] for group in groups}
     steps: dict[tuple[object, ...], MeasuredStep] = {}
     started = time.monotonic()
     for shape, trial in shapes.items():
@@ -123,8 +124,9 @@ def estimate(
             break
         train = videos[trial.split][0]
         labelled = [video for video in train if video.lengths is not None]
-        video = typical(labelled if trial.config.training.labelled and labelled else train, store.manifest.dim)
+        video = typical(labelled if trial.training.labelled and labelled else train, store.manifest.dim)
         steps[shape] = measure_step(
+            method_named(trial.method),
             trial.config,
             video,
             vocabulary_of(store),
@@ -134,7 +136,7 @@ def estimate(
     slowest = max(steps.values(), key=lambda step: step.seconds / step.n_frames)
     seconds, memory, epochs = [], 0, 0
     for group in groups:
-        step = steps.get(step_shape(group[0].config), slowest)
+        step = steps.get(_shape(group[0]), slowest)
         train, test = videos[group[0].split]
         missing_epochs = _missing_epochs(group[0], results)
         epochs += missing_epochs
@@ -150,23 +152,29 @@ def estimate(
     )
 
 
+def _shape(trial: Trial) -> tuple[object, ...]:
+    """Equal for trials whose steps take equally long."""
+    return method_named(trial.method).step_shape(trial.config)
+
+
 def _parts(store: Store, trial: Trial) -> tuple[list[Video], list[Video]]:
     return videos_of(store, trial.split, "train"), videos_of(store, trial.split, trial.part)
 
 
 def _missing_epochs(trial: Trial, results: ResultsFolder) -> int:
     reading = results.reading(trial.identity)
-    return 0 if reading.is_trained else max(trial.config.training.epochs - reading.n_epochs, 0)
+    return 0 if reading.is_trained else max(trial.training.epochs - reading.n_epochs, 0)
 
 
 def _seconds(
     group: Sequence[Trial], epochs: int, step: MeasuredStep, train: Sequence[Video], test: Sequence[Video]
 ) -> float:
     """Seconds of a training's epochs, of its progress scores and of its evaluations."""
-    training = group[0].config.training
+    training = group[0].training
     n_labelled = sum(video.lengths is not None for video in train)
-    frames = sum(video.n_frames for video in train)
-    scored = min(training.progress_videos, n_labelled) * frames / len(train) * -(-epochs // training.progress_every)
+    visited = method_named(group[0].method).visited(group[0].config, train)
+    frames = sum(video.n_frames for video in visited)
+    scored = min(training.progress_videos, n_labelled) * frames / len(visited) * -(-epochs // training.progress_every)
     evaluated = len(group) * sum(video.n_frames for video in test)
     return step.seconds / step.n_frames * (epochs * frames + PREDICTION_STEPS * (scored + evaluated))
 

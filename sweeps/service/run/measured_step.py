@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 
-from mucon.config import TrainConfig
+from mucon.configuration import Config
 from mucon.device import peak_memory
 from mucon.errors import DataWarning, Diverged, Interrupted
-from mucon.training import train
+from mucon.method import Method, training_of
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
 
@@ -53,21 +54,6 @@ class MeasuredStep:
     program_bytes: int
 
 
-def step_shape(config: TrainConfig) -> tuple[object, ...]:
-    """The settings that affect how long a step takes: networks, mutual consistency, labels, arithmetic."""
-    training = config.training
-    return (
-        config.backbone,
-        config.segment_branch,
-        config.loss.mutual_consistency > 0,
-        training.optimiser,
-        training.labelled > 0,
-        training.teacher_forcing < 1,
-        training.precision,
-        training.threads,
-    )
-
-
 def typical(videos: Sequence[Video], dim: int) -> Video:
     """The recording of median length, shortened to at most `MAX_FEATURE_VALUES`."""
     ordered = sorted(videos, key=lambda video: (video.n_frames, video.id))
@@ -99,12 +85,13 @@ def shortened(video: Video, at_most: int) -> Video:
 
 
 def measure_step(
-    config: TrainConfig, video: Video, vocabulary: Vocabulary, *, device: str, seconds: float
+    method: Method[Any], config: Config, video: Video, vocabulary: Vocabulary, *, device: str, seconds: float
 ) -> MeasuredStep:
     """Trains a few steps of a configuration on copies of a recording, uncompiled and in a temporary folder.
 
     Args:
-        config: the configuration.
+        method: the trained method.
+        config: its configuration.
         video: a recording with a transcript, and with lengths if the configuration uses frame labels.
         vocabulary: the actions.
         device: `cpu` or `cuda`.
@@ -113,17 +100,8 @@ def measure_step(
     Raises:
         InputError: the configuration cannot be trained.
     """
-    labelled = 1.0 if config.training.labelled and video.lengths is not None else 0.0
-    quick = config.with_values(
-        {
-            "training.epochs": 1,
-            "training.accumulate": 1,
-            "training.warm_start": None,
-            "training.compile": False,
-            "training.progress_videos": 0,
-            "training.labelled": labelled,
-        }
-    )
+    training = training_of(config)
+    quick = method.quick(config, labelled=training.labelled > 0 and video.lengths is not None)
     n_copies = 1 + min(max(4 * MAX_FEATURE_VALUES // (video.n_frames * video.dim), MIN_STEPS), MAX_STEPS)
     copies = [replace(video, id=f"{video.id} {i}") for i in range(n_copies)]
     on_gpu = device.startswith("cuda")
@@ -148,9 +126,9 @@ def measure_step(
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         with contextlib.suppress(Interrupted, Diverged):
-            train(quick, copies, vocabulary, folder=Path(folder), device=device, should_stop=enough)
+            method.train(quick, copies, vocabulary, folder=Path(folder), device=device, should_stop=enough)
     times = [after - start for start, after in itertools.pairwise(clock)]
-    processor = (time.process_time() - processor_before) / max(len(times), 1) / config.training.threads
+    processor = (time.process_time() - processor_before) / max(len(times), 1) / training.threads
     features = sum(copy.n_frames for copy in copies) * video.dim * 4
     peak = torch.cuda.max_memory_allocated() if on_gpu else peak_memory()
     return MeasuredStep(

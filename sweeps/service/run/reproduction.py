@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import mucon
 from mucon.errors import InputError, Problem
+from mucon.methods import method_named
 from mucon.training import EpochReport
 from storage import open_store
 from sweeps.service.plan.recordings import absolute, split_facts
@@ -100,7 +100,9 @@ def reproduce(
     before = finished_trial(results.find_trial(run))
     trial = Trial.from_dict(before.trial)
     trial = trial if store is None else replace(trial, store=absolute(store))
-    fingerprint = split_facts(open_store(Path(trial.store)), trial.split).fingerprint(trial.config)
+    fingerprint = split_facts(open_store(Path(trial.store)), trial.split).fingerprint(
+        trial.training.labelled, trial.config.seed
+    )
     data_changed = fingerprint if fingerprint != trial.data_fingerprint else None
     if data_changed:
         say(
@@ -108,7 +110,7 @@ def reproduce(
             f"the trial was trained on {trial.data_fingerprint}; other bits are expected"
         )
     where = before.training_environment.get("device", "auto") if device == "auto" else device
-    epochs = trial.config.training.epochs
+    epochs = trial.training.epochs
     say(f"training {trial.identity} again: split {trial.split}, seed {trial.config.seed}, {epochs} epochs, on {where}")
     with tempfile.TemporaryDirectory(prefix="reproduce-") as temporary:
         again = ResultsFolder(Path(temporary))
@@ -171,13 +173,14 @@ def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tu
 
 def _environment_changes(before: TrialReading, after: TrialReading) -> Iterator[tuple[str, tuple[Any, Any]]]:
     numerics = before.trial["numerics"]
-    if numerics != mucon.NUMERICS:
-        yield "numerics", (numerics, f"{mucon.NUMERICS} (the arithmetic was changed on purpose)")
+    now = method_named(before.trial["method"]).numerics
+    if numerics != now:
+        yield "numerics", (numerics, f"{now} (the arithmetic was changed on purpose)")
     old, new = before.training_environment, after.training_environment
     if not old:
         yield "environment", ("not recorded", "recorded")
         return
-    names = [name for name in ENVIRONMENT_FACTS if name != "numerics" or numerics == mucon.NUMERICS]
+    names = [name for name in ENVIRONMENT_FACTS if name != "numerics" or numerics == now]
     yield from changed({n: old[n] for n in names if n in old}, {n: new[n] for n in names if n in new}).items()
     yield from sorted(changed(old.get("packages", {}), new.get("packages", {})).items())
 

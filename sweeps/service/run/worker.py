@@ -14,11 +14,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mucon import checkpoint
 from mucon.errors import Diverged, InputError, Interrupted
 from mucon.evaluation import Evaluation, evaluate
-from mucon.inference import PREDICTIONS
-from mucon.training import EpochReport, train
+from mucon.methods import method_named
+from mucon.training import EpochReport
 from mucon.videos import videos_of, vocabulary_of
 from storage import Store, failpoints, open_store
 from sweeps.service.trials import journal, lease, provenance
@@ -146,7 +145,7 @@ class _Attempt:
         source = provenance.find_source()
         if not TrialReading(self.folder).is_trained:  # the patch belongs to the process that trained the weights
             source.write_patch(self.folder.patch_path)
-        training = self.trial.config.training
+        training = self.trial.training
         facts = provenance.environment(
             self.device, training.threads, training.precision, command=command, source=source
         )
@@ -154,7 +153,8 @@ class _Attempt:
         self.journal.status(State.RUNNING, reason=None, host=socket.gethostname(), pid=os.getpid())
 
     def _train(self, store: Store) -> None:
-        train(
+        method = method_named(self.trial.method)
+        method.train(
             self.trial.config,
             videos_of(store, self.trial.split, "train"),
             vocabulary_of(store),
@@ -163,11 +163,9 @@ class _Attempt:
             report=self._epoch_done,
             should_stop=self._stop_asked,
         )
-        trained = checkpoint.load(self.folder.checkpoint_path)
+        predictor = method.load(self.folder.checkpoint_path)
         self.held.check()
-        self.folder.write_training(
-            weights_sha256=checkpoint.weights_sha256(trained.model), train_seconds=trained.progress.seconds
-        )
+        self.folder.write_training(weights_sha256=predictor.weights_sha256(), train_seconds=predictor.progress.seconds)
 
     def _stop_asked(self) -> bool:
         self.held.check()
@@ -180,18 +178,18 @@ class _Attempt:
 
     def _evaluate(self, store: Store) -> None:
         trial = self.trial
-        trained = checkpoint.load(self.folder.checkpoint_path)
+        method = method_named(trial.method)
+        predictor = method.load(self.folder.checkpoint_path)
         started = time.perf_counter()
         evaluation = evaluate(
-            trained,
+            predictor,
             videos_of(store, trial.split, trial.part),
             device=self.device,
-            predictions=PREDICTIONS,
-            decoding=trial.config.decoding,
+            decoding=method.decoding(trial.config),
             training_videos=videos_of(store, trial.split, "train"),
             fps=store.manifest.fps,
             task=trial.task,
-            threads=trial.config.training.threads,
+            threads=trial.training.threads,
         )
         seconds = time.perf_counter() - started
         self.held.check()
@@ -202,8 +200,8 @@ class _Attempt:
             {
                 **evaluation.to_dict(),
                 "choices": trial.decoding_choices,
-                "weights_sha256": checkpoint.weights_sha256(trained.model),
-                "train_seconds": trained.progress.seconds,
+                "weights_sha256": predictor.weights_sha256(),
+                "train_seconds": predictor.progress.seconds,
                 "evaluate_seconds": seconds,
             },
         )

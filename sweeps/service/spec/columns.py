@@ -8,6 +8,8 @@ from typing import Literal
 
 from mucon.metrics.catalogue import Unit, metric_of
 
+MUCON = "mucon"
+"""Name of the default method."""
 Prediction = Literal["frames", "segments", "full"]
 
 
@@ -91,12 +93,14 @@ class Variant:
     Attributes:
         labels: one text for each of the experiment's `label_titles`.
         settings: configuration path -> value, on top of the base.
+        method: name of the method that is trained, see `mucon.methods`.
         prediction: prediction that all columns of the row show; None for the columns' own predictions.
         task: `segmentation`, or `alignment`, which uses the true transcripts of the test videos.
     """
 
     labels: tuple[str, ...]
     settings: Mapping[str, object] = field(default_factory=dict, hash=False)
+    method: str = MUCON
     prediction: Prediction | None = None
     task: Literal["segmentation", "alignment"] = "segmentation"
 

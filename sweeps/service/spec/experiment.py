@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mucon.errors import InputError, Problem
-from sweeps.service.spec.columns import MUCON_COLUMNS, Column, Variant
+from sweeps.service.spec.columns import MUCON, MUCON_COLUMNS, Column, Variant
 from sweeps.service.spec.figure import Figure
 from sweeps.service.spec.problems import unknown
 from sweeps.service.spec.recipe import BREAKFAST, DEMO
 
 if TYPE_CHECKING:
-    from mucon.config import TrainConfig
+    from mucon.configuration import Config
     from sweeps.service.spec.recipe import Base
 
 
@@ -81,19 +81,20 @@ class Experiment:
         """The experiment alone, so that one table and a collection of tables have the same interface."""
         return (self,)
 
-    def with_default_row(self, base: TrainConfig, settings: Mapping[str, object]) -> Experiment:
+    def with_default_row(self, base: Config, settings: Mapping[str, object]) -> Experiment:
         """Returns a copy whose default row is named, if there is one.
 
-        It is the row that leaves the base unchanged; if several do, the first one about the `full` prediction.
+        It is MuCon's row that leaves the base unchanged; if several do, the first one about the `full` prediction.
 
         Args:
             base: the configuration on which the rows build.
-            settings: settings of the command line; they take precedence over the rows'.
+            settings: MuCon's settings of the command line; they take precedence over the rows'.
         """
         if self.default_row is not None:
             return self
         unchanged = base.with_values(dict(settings))
-        equal = [row for row in self.variants if base.with_values({**row.settings, **settings}) == unchanged]
+        rows = [row for row in self.variants if row.method == MUCON]
+        equal = [row for row in rows if base.with_values({**row.settings, **settings}) == unchanged]
         of_full = [row for row in equal if row.prediction in (None, "full")]
         return replace(self, default_row=next((row.name for row in of_full + equal), None))
 

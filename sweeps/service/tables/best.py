@@ -6,10 +6,11 @@ import json
 import shlex
 from collections.abc import Iterator
 
-from mucon.config import TrainConfig, flatten
+from mucon.config import TrainConfig
+from mucon.configuration import flatten, setting_text
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import Part, Plan
-from sweeps.service.spec.columns import Variant
+from sweeps.service.spec.columns import MUCON, Variant
 from sweeps.service.stats.summary import Summary
 from sweeps.service.tables.notes import some_rows
 from sweeps.service.tables.standing import Standing
@@ -75,6 +76,8 @@ def _commands(plan: Plan, cell: Cell, folder: TrialFolder, trial: Trial | None) 
 
 def _decoding(row: Variant, folder: TrialFolder, trial: Trial | None) -> list[str]:
     """`decoding.NAME=VALUE` of each choice that is not the checkpoint's, since another row may have trained it."""
+    if row.method != MUCON:
+        return []
     path = folder.checkpoint_path / "config.json"
     trained = TrainConfig.from_dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else TrainConfig()
     if trial is not None:
@@ -83,13 +86,8 @@ def _decoding(row: Variant, folder: TrialFolder, trial: Trial | None) -> list[st
         chosen = {path: value for path, value in row.settings.items() if path.startswith("decoding.")}
         wanted = trained.with_values(chosen)
     before, after = (flatten({"decoding": config.to_dict()["decoding"]}) for config in (trained, wanted))
-    return [f"{path}={_text(value)}" for path, value in after.items() if value != before[path]]
+    return [f"{path}={setting_text(value)}" for path, value in after.items() if value != before[path]]
 
 
 def _after(words: list[str]) -> str:
     return f" {shlex.join(words)}" if words else ""
-
-
-def _text(value: object) -> str:
-    """As `--set` takes it."""
-    return "none" if value is None else ",".join(map(str, value)) if isinstance(value, list) else str(value)

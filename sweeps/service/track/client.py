@@ -54,7 +54,9 @@ class Client:
         token = None
         with _failures():
             while True:
-                page = self._client.search_runs([self.experiment], condition, max_results=RUNS_PER_PAGE, page_token=token)
+                page = self._client.search_runs(
+                    [self.experiment], condition, max_results=RUNS_PER_PAGE, page_token=token
+                )
                 runs += [_run(run) for run in page]
                 token = page.token
                 if not token:

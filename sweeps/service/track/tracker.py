@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from mucon.errors import InputError, Problem
 from storage import failpoints
 from sweeps.service.plan.sweep_folder import Links, SweepInfo
-from sweeps.service.track.changes import OWNER_TAG, PARENT_TAG, Run, Shipment, calls, changes
+from sweeps.service.track.changes import OWNER_TAG, PARENT_TAG, Run, Shipment, batches, changes
 from sweeps.service.track.description import description, script_of
 from sweeps.service.track.names import safe_name
 from sweeps.service.track.records import STATUS, TrialRecord, artifacts, read_record
@@ -197,7 +197,7 @@ class Tracker:
         if run.status == STATUS[State.FINISHED] and record.state is not State.FINISHED:
             return
         change = changes(run, record, self._tags(run, record))
-        for points, params, tags in calls(change):
+        for points, params, tags in batches(change):
             self._client.log(run.run_id, points, params, tags)
             failpoints.reach("sweeps.tracking.batch")
         run.params |= set(change.params)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-import mucon
-from mucon import checkpoint
-from mucon.config import TrainConfig
+from mucon.configuration import Config
+from mucon.method import TrainingSettings, training_of
+from mucon.methods import method_named
 from sweeps.service.trials.identity import evaluation_identity, training_identity
+
+MUCON = "mucon"
+"""The method of trials that name none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +22,8 @@ class Trial:
     Attributes:
         identity: identity of the training, the name of the trial's directory.
         evaluation: identity of the evaluation.
-        config: the full configuration, including the seed.
+        method: name of the method.
+        config: the full configuration of the method, including the seed.
         differences: path -> value of the settings that differ from the defaults.
         split: name of the split.
         data_fingerprint: hash of the split's videos.
@@ -32,18 +34,24 @@ class Trial:
 
     identity: str
     evaluation: str
-    config: TrainConfig
+    config: Config
     differences: Mapping[str, Any]
     split: str
     data_fingerprint: str
     store: str
     part: str = "test"
     task: str = "segmentation"
+    method: str = MUCON
 
     @property
     def key(self) -> str:
         """Identity of training and evaluation together, which identifies a cell of a table."""
         return f"{self.identity}-{self.evaluation}"
+
+    @property
+    def training(self) -> TrainingSettings:
+        """The settings `training.*` of the configuration."""
+        return training_of(self.config)
 
     @property
     def decoding_choices(self) -> dict[str, Any]:
@@ -52,22 +60,31 @@ class Trial:
 
     @classmethod
     def of(
-        cls, config: TrainConfig, *, split: str, data_fingerprint: str, store: str, task: str = "segmentation"
+        cls,
+        config: Config,
+        *,
+        split: str,
+        data_fingerprint: str,
+        store: str,
+        task: str = "segmentation",
+        method: str = MUCON,
     ) -> Trial:
         """The trial of a configuration, including its seed, on a split.
 
         Raises:
             InputError: the model of `training.warm_start` is missing or damaged.
         """
-        config = TrainConfig.from_dict(config.to_dict())  # turns 1 into 1.0 for settings that are floats
+        named = method_named(method)
+        config = type(config).from_dict(config.to_dict())  # turns 1 into 1.0 for settings that are floats
         differences = {path: value for path, value in config.differences().items() if path != "seed"}
         return cls(
             identity=training_identity(
-                _identifying(config),
+                named.identifying(config),
                 split=split,
                 seed=config.seed,
                 fingerprint=data_fingerprint,
-                numerics=mucon.NUMERICS,
+                numerics=named.numerics,
+                method=method,
             ),
             evaluation=evaluation_identity(_decoding_choices(differences), task=task),
             config=config,
@@ -76,6 +93,7 @@ class Trial:
             data_fingerprint=data_fingerprint,
             store=store,
             task=task,
+            method=method,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -83,13 +101,13 @@ class Trial:
         return {
             "identity": self.identity,
             "evaluation": self.evaluation,
-            "method": "mucon",
+            "method": self.method,
             "config": self.config.to_dict(),
             "differences": dict(self.differences),
             "split": self.split,
             "seed": self.config.seed,
             "data_fingerprint": self.data_fingerprint,
-            "numerics": mucon.NUMERICS,
+            "numerics": method_named(self.method).numerics,
             "store": self.store,
             "part": self.part,
             "task": self.task,
@@ -98,37 +116,23 @@ class Trial:
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Trial:
         """The inverse of `to_dict`."""
+        method = value.get("method", MUCON)
         return cls(
             identity=value["identity"],
             evaluation=value["evaluation"],
-            config=TrainConfig.from_dict(value["config"]),
+            config=method_named(method).config.from_dict(value["config"]),
             differences=value["differences"],
             split=value["split"],
             data_fingerprint=value["data_fingerprint"],
             store=value["store"],
             part=value["part"],
             task=value.get("task", "segmentation"),  # absent in older trials
+            method=method,
         )
 
 
 def _decoding_choices(differences: Mapping[str, Any]) -> dict[str, Any]:
     return {path: value for path, value in differences.items() if path.startswith("decoding.")}
-
-
-def _identifying(config: TrainConfig) -> dict[str, Any]:
-    """The settings of an identity; the model of `training.warm_start` is identified by its weights, not its path."""
-    settings = config.trained_differences()
-    if config.training.warm_start is not None:
-        folder = checkpoint.of_run(Path(config.training.warm_start).absolute())
-        state = folder / "state.json"
-        settings["training.warm_start"] = _weights_sha256(folder, state.stat().st_mtime_ns if state.exists() else 0)
-    return settings
-
-
-@cache
-def _weights_sha256(folder: Path, modified: int) -> str:
-    """Digest of a checkpoint's weights; all cells of a sweep share the call, a rewritten checkpoint is read again."""
-    return checkpoint.weights_sha256(checkpoint.load(folder).model)
 
 
 def by_training(trials: Iterable[Trial]) -> list[tuple[Trial, ...]]:
