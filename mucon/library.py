@@ -170,13 +170,26 @@ def load(path: str | Path, device: str = "auto") -> Model:
     Raises:
         InputError: no checkpoint there, a damaged one, or no such device.
     """
+    return Model(load_predictor(path, device))
+
+
+def load_predictor(path: str | Path, device: str = "auto") -> Predictor:
+    """Loads the predictor of a trained model of any method.
+
+    Args:
+        path: a run folder (`mucon train --out RUN`), its checkpoint folder, or the folder of a sweep's trial.
+        device: `auto` (the first GPU if there is one), `cpu`, `cuda` or `cuda:0`.
+
+    Raises:
+        InputError: no checkpoint there, a damaged one, or no such device.
+    """
     folder = of_run(Path(path))
     name = method_of(folder)
     try:
         method = method_named(name)
     except InputError as error:
         raise InputError(error.under(folder)) from error
-    return Model(method.load(folder, choose_device(device)))
+    return method.load(folder, choose_device(device))
 
 
 def _read(path: Path) -> NDArray[Any]:

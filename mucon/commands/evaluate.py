@@ -53,31 +53,30 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Scores a run and prints a table or JSON."""
-    from mucon import checkpoint
     from mucon.evaluation import evaluate
+    from mucon.library import load_predictor
     from mucon.plots import draw_evaluation
     from mucon.videos import check_same_data, videos_of, vocabulary_of
     from storage import open_store
 
-    trained = checkpoint.load(args.run_folder / "checkpoint")
+    predictor = load_predictor(args.run_folder, "cpu")
     store = open_store(args.store)
-    check_same_data(trained.vocabulary, trained.model.size.dim, vocabulary_of(store), store.manifest.dim)
+    check_same_data(predictor.vocabulary, predictor.dim, vocabulary_of(store), store.manifest.dim)
     videos = videos_of(store, args.split, args.part)
-    decoding = decoding_of(trained.config, args.settings)
-    missing_facts = decoding.needs_training_facts and trained.facts is None
+    decoding = decoding_of(predictor, args.settings)
     evaluation = evaluate(
-        trained,
+        predictor,
         videos,
         device=args.device,
         task=args.task,
         fps=store.manifest.fps,
         decoding=decoding,
-        training_videos=videos_of(store, args.split, "train") if missing_facts else [],
+        training_videos=videos_of(store, args.split, "train"),
         threads=os.cpu_count() or 1,
     )
     if args.figure is not None:
-        draw_evaluation(evaluation, videos, args.recordings, trained.vocabulary, args.figure, fps=store.manifest.fps)
-    show(evaluation, weights_sha256=checkpoint.weights_sha256(trained.model), as_json=args.json, details=args.details)
+        draw_evaluation(evaluation, videos, args.recordings, predictor.vocabulary, args.figure, fps=store.manifest.fps)
+    show(evaluation, weights_sha256=predictor.weights_sha256(), as_json=args.json, details=args.details)
     return EXIT_OK
 
 

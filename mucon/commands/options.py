@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import argparse
 
     from mucon.commands.parser import Parser
-    from mucon.config import TrainConfig
     from mucon.decoding.config import DecodingConfig
+    from mucon.method import Predictor
 
 RECIPES = ("breakfast", "breakfast_full", "demo", "hollywood", "published_program")
 """Names of `mucon.recipes.RECIPES`, which imports torch."""
@@ -22,6 +22,17 @@ PREDICTIONS = ("frames", "segments", "full")
 """Equals `mucon.inference.PREDICTIONS`, which imports torch."""
 TASKS = ("segmentation", "alignment")
 """Equals `mucon.inference.TASKS`, which imports torch."""
+
+
+METHODS = ("mucon", "ms_tcn", "ms_tcn_pp")
+"""Equals `mucon.methods.METHODS`."""
+
+
+def add_method(parser: Parser) -> None:
+    """Adds --method."""
+    parser.add_argument(
+        "--method", choices=METHODS, default=METHODS[0], help=f"{', '.join(METHODS)} (default: {METHODS[0]})"
+    )
 
 
 def add_run(parser: Parser) -> None:
@@ -52,14 +63,16 @@ def add_decoding(parser: Parser) -> None:
     add_settings(parser, "override a decoding setting of the run, such as decoding.beam=10 (repeatable)")
 
 
-def decoding_of(config: TrainConfig, settings: Sequence[str]) -> DecodingConfig:
-    """Decoding settings of a run, overridden by those of the command line.
+def decoding_of(predictor: Predictor, settings: Sequence[str]) -> DecodingConfig | None:
+    """Decoding settings of a run, overridden by those of the command line; None for a method that has none.
 
     Raises:
         InputError: an unknown setting, a wrong value, or a setting outside `decoding.`, which was fixed in training.
     """
+    from mucon.methods import method_named
+
     values = parse_settings(settings)
-    changed = config.with_values(values)
+    changed = predictor.config.with_values(values)
     fixed = [
         Problem(
             rule="state",
@@ -73,4 +86,4 @@ def decoding_of(config: TrainConfig, settings: Sequence[str]) -> DecodingConfig:
     ]
     if fixed:
         raise InputError(fixed)
-    return changed.decoding
+    return method_named(predictor.method).decoding(changed)

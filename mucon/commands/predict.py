@@ -36,8 +36,8 @@ def add(commands: Commands) -> None:
         "features", type=Path, nargs="+", metavar="FEATURES.npy", help="array [T, D], one file per recording"
     )
     parser.add_argument(
-        "--prediction", choices=PREDICTIONS, default="full", metavar="NAME",
-        help=f"{', '.join(PREDICTIONS)} (default: full)",
+        "--prediction", choices=PREDICTIONS, metavar="NAME",
+        help=f"{', '.join(PREDICTIONS)} (default: the method's main one)",
     )  # fmt: skip
     parser.add_argument("--transcript", metavar="A,B,C", help="actions in their order, the same for each recording")
     add_decoding(parser)
@@ -48,26 +48,23 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Segments or aligns each recording and prints its segments."""
-    from mucon import checkpoint
-    from mucon.device import choose_device
-    from mucon.inference import align_transcript, predict
+    from mucon.library import load_predictor
     from mucon.videos import Video
 
-    device = choose_device(args.device)
-    trained = checkpoint.load(args.run_folder / "checkpoint", device)
-    decoding = decoding_of(trained.config, args.settings)
-    transcript = None if args.transcript is None else transcript_ids(args.transcript, trained.vocabulary)
+    predictor = load_predictor(args.run_folder, args.device)
+    decoding = decoding_of(predictor, args.settings)
+    transcript = None if args.transcript is None else transcript_ids(args.transcript, predictor.vocabulary)
     videos = [Video.from_arrays(path.stem, read_features(path)) for path in args.features]
     if transcript is not None:
-        check_transcript(transcript, videos, trained.vocabulary)
-    wanted = (args.prediction,)
+        check_transcript(transcript, videos, predictor.vocabulary)
+    name = args.prediction or predictor.main
     for video in videos:
-        features = video.features(device)
+        features = video.features(predictor.device)
         if transcript is None:
-            prediction = predict(trained, features, predictions=wanted, decoding=decoding)
+            prediction = predictor.begin(features, predictions=(name,), decoding=decoding)()
         else:
-            prediction = align_transcript(trained, features, transcript, predictions=wanted, decoding=decoding)
-        show(video, prediction, args.prediction, trained.vocabulary, as_json=args.json)
+            prediction = predictor.align(features, transcript, predictions=(name,), decoding=decoding)
+        show(video, prediction, name, predictor.vocabulary, as_json=args.json)
     return EXIT_OK
 
 

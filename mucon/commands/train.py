@@ -9,13 +9,13 @@ import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from mucon.commands.options import RECIPES, add_data, add_device, add_settings
+from mucon.commands.options import RECIPES, add_data, add_device, add_method, add_settings
 from mucon.configuration import parse_settings
-from mucon.errors import EXIT_OK
+from mucon.errors import EXIT_OK, InputError, Problem
 
 if TYPE_CHECKING:
     from mucon.commands.parser import Commands
-    from mucon.config import TrainConfig
+    from mucon.configuration import Config
 
 DESCRIPTION = """\
 Trains a model on the training part of a split. Press Ctrl-C to save a
@@ -29,6 +29,7 @@ def add(commands: Commands) -> None:
     """Adds the command."""
     parser = commands.add_parser("train", help="train a model on a store", description=DESCRIPTION, epilog=EXAMPLE)
     parser.add_argument("recipe", choices=RECIPES, metavar="RECIPE", help=", ".join(RECIPES))
+    add_method(parser)
     add_data(parser)
     parser.add_argument(
         "--out", type=Path, required=True, metavar="RUN", help="output directory; resumes if it already contains a run"
@@ -50,14 +51,15 @@ def add(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     """Trains, with progress on standard error."""
     from mucon.commands.printing import EpochPrinter
-    from mucon.training import train
+    from mucon.method import training_of
+    from mucon.methods import method_named
     from mucon.videos import videos_of, vocabulary_of
     from storage import open_store
 
     config = config_of(args)
     store = open_store(args.store)
-    with StopOnSignal() as stop, EpochPrinter(config.training.epochs) as printer:
-        train(
+    with StopOnSignal() as stop, EpochPrinter(training_of(config).epochs) as printer:
+        method_named(args.method).train(
             config,
             videos_of(store, args.split, "train"),
             vocabulary_of(store),
@@ -71,18 +73,23 @@ def run(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def config_of(args: argparse.Namespace) -> TrainConfig:
-    """The recipe's configuration, overridden by --seed, --epochs and --set, in this order.
+def config_of(args: argparse.Namespace) -> Config:
+    """The method's recipe, overridden by --seed, --epochs and --set, in this order.
 
     Raises:
-        InputError: unknown settings or wrong values.
+        InputError: a recipe that the method does not have, unknown settings or wrong values.
     """
-    from mucon.recipes import RECIPES
+    from mucon.methods import method_named
 
     values: dict[str, object] = {"seed": args.seed}
     if args.epochs is not None:
         values["training.epochs"] = args.epochs
-    return RECIPES[args.recipe]().with_values({**values, **parse_settings(args.settings)})
+    recipes = method_named(args.method).recipes
+    if args.recipe not in recipes:
+        expected = f"a recipe of {args.method}: {', '.join(recipes)}"
+        raise InputError(Problem(rule="unknown", place="RECIPE", value=args.recipe, expected=expected))
+    config: Config = recipes[args.recipe]().with_values({**values, **parse_settings(args.settings)})
+    return config
 
 
 class StopOnSignal:
