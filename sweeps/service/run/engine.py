@@ -1,4 +1,4 @@
-"""Ray Tune as the executor of trials. It keeps no state of its own, so that nothing is lost when it dies."""
+"""Runs trials with Ray Tune. Keeps no state besides the trials' directories, so that nothing is lost if it dies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ STOP_POLL_SECONDS = 0.2
 REPORT_SECONDS = 0.5
 """Seconds between two live reports of a trial."""
 RETRIES = 2
-"""Number of times a trial resumes after its worker process died (a failure of the trial itself is final)."""
+"""Number of times a trial resumes after its worker process died; a failure of the trial itself is final."""
+MAX_ERROR_CHARACTERS = 300
+"""Characters of Ray's error message in the reason of a trial whose worker process died."""
 
 
 class Listener(Protocol):
@@ -42,7 +44,7 @@ class Listener(Protocol):
         """A trial has finished an epoch."""
 
     def ended(self, key: str, outcome: Outcome) -> None:
-        """A trial has ended."""
+        """A trial has ended, in any state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +70,7 @@ class Workplace:
         return self.scratch / "stop"
 
     def request(self, training: Training) -> dict[str, str]:
-        """The config of Tune's trial: all that a worker process needs, as text."""
+        """The config of a Tune trial: everything that a worker process needs, as text."""
         value = {
             "results": str(self.results.path),
             "scratch": str(self.scratch),
@@ -93,10 +95,10 @@ def run_trials(source: TrialSource, workplace: Workplace, each: Resources, liste
     The first Ctrl-C or SIGTERM lets every running trial write a checkpoint and stop; the second ends them at once.
 
     Args:
-        source: supplies the trainings.
+        source: supplies the trainings; it receives each outcome while other trials run.
         workplace: what the workers share.
         each: cores and GPUs of a trial.
-        listener: receives live values and ends.
+        listener: receives live values and outcomes.
 
     Returns:
         Whether it was interrupted.
@@ -109,7 +111,7 @@ def run_trials(source: TrialSource, workplace: Workplace, each: Resources, liste
     stop.unlink(missing_ok=True)
     try:
         with _interruptions(stop) as install, _ray() as nodes:
-            install()  # Ray has replaced our handler
+            install()  # Ray has replaced the handlers
             slots = each.slots(nodes)
             os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(min(slots, 200))
             _fit(source, workplace, storage, each, slots, listener)
@@ -122,22 +124,30 @@ def run_trials(source: TrialSource, workplace: Workplace, each: Resources, liste
 def _fit(
     source: TrialSource, workplace: Workplace, storage: Path, each: Resources, slots: int, listener: Listener
 ) -> None:
-    supplied: dict[str, Trial] = {}
+    pending: dict[str, Trial] = {}
 
     def next_request() -> dict[str, str] | None:
         training = source.next_training()
         if training is None:
             return None
-        supplied.update({trial.key: trial for trial in training})
+        pending.update({trial.key: trial for trial in training})
         return workplace.request(training)
 
     def ended(key: str, outcome: Outcome) -> None:
-        source.ended(supplied[key], outcome)
-        listener.ended(key, outcome)
+        trial = pending.pop(key, None)
+        if trial is not None:  # a restarted worker repeats what it reported before it died
+            source.ended(trial, outcome)
+            listener.ended(key, outcome)
+
+    def died(config: Mapping[str, str], error: str) -> None:
+        reason = f"its worker process died {RETRIES + 1} times: {' '.join(error.split())[:MAX_ERROR_CHARACTERS]}"
+        for trial in Workplace.of_request(config)[1]:
+            if trial.key in pending:
+                ended(trial.key, mark_failed(trial, workplace.results, reason))
 
     stop = workplace.stop_file
-    relay = _Relay(listener.epoch, ended, stop)
-    grid = tune.Tuner(
+    relay = _Relay(listener.epoch, ended, died, stop)
+    tune.Tuner(
         tune.with_resources(train_trial, {"cpu": each.cpus, "gpu": each.gpus}),
         tune_config=tune.TuneConfig(
             search_alg=TrialQueue(next_request, at_most=4 * slots, stopping=stop.exists),
@@ -155,15 +165,10 @@ def _fit(
             failure_config=tune.FailureConfig(max_failures=RETRIES),
         ),
     ).fit()
-    for result in grid:
-        if result.error is not None and result.config is not None:
-            reason = f"its worker process died {RETRIES + 1} times: {' '.join(str(result.error).split())[:300]}"
-            for trial in Workplace.of_request(result.config)[1]:
-                ended(trial.key, mark_failed(trial, workplace.results, reason))
 
 
 def train_trial(config: dict[str, Any]) -> None:
-    """What Tune calls in a worker process: one training and all its evaluations, from the state of its directory."""
+    """Called by Tune in a worker process: runs one training and all its evaluations."""
     workplace, trials = Workplace.of_request(config)
     stop = workplace.stop_file
     checked = [0.0, False]
@@ -199,13 +204,25 @@ def train_trial(config: dict[str, Any]) -> None:
 
 
 class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types
-    """Passes on what trials report, and counts those that are running."""
+    """Passes on what trials report, and keeps track of the running ones.
+
+    Args:
+        epoch: receives a trial's key and the values of an epoch.
+        ended: receives a trial's key and its outcome.
+        died: receives the request and the error message of trials whose worker process died too often.
+        stop: the file that asks the workers to stop.
+    """
 
     def __init__(
-        self, epoch: Callable[[str, Mapping[str, Any]], None], ended: Callable[[str, Outcome], None], stop: Path
+        self,
+        epoch: Callable[[str, Mapping[str, Any]], None],
+        ended: Callable[[str, Outcome], None],
+        died: Callable[[Mapping[str, str], str], None],
+        stop: Path,
     ) -> None:
         self._epoch = epoch
         self._ended = ended
+        self._died = died
         self._stop = stop
         self._running: set[str] = set()
 
@@ -225,6 +242,7 @@ class _Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types
 
     def on_trial_error(self, trial: Any, **_: Any) -> None:
         self._running.discard(trial.trial_id)
+        self._died(trial.config, _last_error(trial))
 
     @property
     def stopped_and_idle(self) -> bool:
@@ -251,6 +269,12 @@ class _StopWhenIdle(tune.Stopper):  # type: ignore[misc]  # Ray has no types
         return {}
 
 
+def _last_error(trial: Any) -> str:
+    """Message of the last failure; Tune appends each one to a file, below a line with its number."""
+    path = trial.error_file
+    return Path(path).read_text().rpartition("Failure # ")[2].partition("\n")[2] if path else ""
+
+
 def _trial_id(trial: Any) -> str:
     return str(trial.trial_id)
 
@@ -261,19 +285,18 @@ def _ray() -> Iterator[dict[str, tuple[float, float]]]:
 
     A Ray that this process is already connected to is used and not shut down.
     """
-    ours = not ray.is_initialized()
-    if ours:
+    starts_here = not ray.is_initialized()
+    if starts_here:
         logging.getLogger("ray").setLevel(logging.CRITICAL)
         quiet = {"log_to_driver": False, "logging_level": logging.CRITICAL}
         address = os.environ.get("RAY_ADDRESS")
         if address:
             ray.init(address=address, **quiet)
         else:
-            store = 100 * 2**20  # trials pass nothing through Ray's object store
             ray.init(
                 address="local",
                 num_cpus=cpu_count(),
-                object_store_memory=store,
+                object_store_memory=100 * 2**20,  # trials pass nothing through Ray's object store
                 include_dashboard=False,
                 **quiet,
             )
@@ -284,7 +307,7 @@ def _ray() -> Iterator[dict[str, tuple[float, float]]]:
             if node["Alive"]
         }
     finally:
-        if ours:
+        if starts_here:
             ray.shutdown()
 
 
@@ -292,8 +315,8 @@ def _ray() -> Iterator[dict[str, tuple[float, float]]]:
 def _interruptions(stop: Path) -> Iterator[Callable[[], None]]:
     """The first SIGINT or SIGTERM creates the file `stop`, the second raises KeyboardInterrupt.
 
-    Yields a function that installs the handlers again. Only the main thread can have handlers; elsewhere it does
-    nothing.
+    Yields a function that installs the handlers again. Does nothing outside the main thread, which alone can have
+    handlers.
     """
 
     def handle(*_: object) -> None:
@@ -306,8 +329,8 @@ def _interruptions(stop: Path) -> Iterator[Callable[[], None]]:
         for number in before:
             signal.signal(number, handle)
 
-    main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)} if main else {}
+    is_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)} if is_main else {}
     install()
     try:
         yield install

@@ -1,4 +1,4 @@
-"""What the trials that are missing will take, from measured steps and the lengths of the recordings."""
+"""Estimates time and memory of the missing trials from measured steps; implements --dry-run."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from sweeps.service.trials.folder import TO_RUN
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial, by_training
 
-BUDGET = 6.0
-"""Seconds for all measurements together; shapes of configurations that come later are taken to be as the slowest."""
-BUSY = 1.7
-"""So many times more by the clock than of the processor's time, and a step was kept waiting by other programs."""
-FORWARD = 1 / 3
-"""Share of a training step that a prediction takes."""
+MEASURING_SECONDS = 6.0
+"""Seconds for all measurements together; step shapes that are not measured in that time count as the slowest one."""
+BUSY_RATIO = 1.7
+"""Wall-clock to CPU-time ratio above which the machine is considered busy."""
+PREDICTION_STEPS = 1 / 3
+"""Duration of a prediction in training steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What is to come.
+    """Expected time and memory of trainings.
 
     Attributes:
-        trainings: seconds of each.
-        placement: where they compute.
-        memory: bytes that the largest needs, of the GPU where it computes on one.
-        steps: what was measured.
-        n_shapes: configurations whose steps differ.
-        epochs: of all trainings together.
+        trainings: seconds of each training.
+        placement: where they run.
+        memory: bytes of the largest training; GPU memory if it runs on a GPU.
+        steps: the measured steps.
+        n_shapes: number of step shapes among the configurations, see `step_shape`.
+        epochs: epochs of all trainings together.
     """
 
     trainings: tuple[float, ...]
@@ -51,79 +51,79 @@ class Estimate:
 
     @property
     def seconds(self) -> float:
-        """Until the last one ends; one after another where nothing is known of the machines."""
+        """Seconds until the last training ends; one at a time if the number of slots is unknown."""
         return makespan(self.trainings, self.placement.slots or 1)
 
     def lines(self) -> Iterator[str]:
-        """What a dry run prints."""
+        """The lines that a dry run prints."""
         each, slots = self.placement.each, self.placement.slots
         n = len(self.trainings)
-        at_a_time = f"{slots} at a time" if slots else "as many at a time as the cluster of RAY_ADDRESS has room for"
+        at_a_time = f"{slots} at a time" if slots else "as many at a time as fit on the cluster at RAY_ADDRESS"
         yield f"to run: {n} training{'s' if n > 1 else ''}, {at_a_time}, on {self.placement.device}, {each}"
         hours = sum(self.trainings) / 3600
-        after = "" if slots else ", one after another"
+        one_by_one = "" if slots else ", one at a time"
         yield (
-            f"estimate: {duration(self.seconds)} in all{after}, {_range(self.trainings)} for each; "
+            f"estimate: {duration(self.seconds)} in total{one_by_one}, {_range(self.trainings)} per training; "
             f"{_hours(hours * each.cpus)} CPU-hours, {_hours(hours * each.gpus)} GPU-hours; "
-            f"up to {self.memory / 2**30:.1f} GiB of {'GPU memory' if each.gpus else 'memory'} for each"
+            f"up to {self.memory / 2**30:.1f} GiB of {'GPU memory' if each.gpus else 'memory'} per training"
         )
-        told = ", ".join(significant(1000 * step.seconds, 3) for step in self.steps)
-        more = f" of {self.n_shapes}" if len(self.steps) < self.n_shapes else ""
-        kinds = f"each, for {len(self.steps)}{more} kinds of network" if self.n_shapes > 1 else "each"
+        times = ", ".join(significant(1000 * step.seconds, 3) for step in self.steps)
+        measured = f"{len(self.steps)}{f' of {self.n_shapes}' if len(self.steps) < self.n_shapes else ''}"
+        shapes = f", for {measured} kinds of networks" if self.n_shapes > 1 else ""
         yield (
-            f"measured: {sum(step.n_steps for step in self.steps)} training steps here on a recording of "
-            f"{self.steps[0].n_frames} frames ({told} ms {kinds}), stretched to "
-            f"all recordings' frames and {self.epochs} epochs; a prediction counted as a third of a step. "
-            "It is an estimate: trials beside each other slow each other down, and the start of Ray is not in it"
+            f"measured: {sum(step.n_steps for step in self.steps)} training steps on a recording of "
+            f"{self.steps[0].n_frames} frames ({times} ms per step{shapes}), scaled to all frames of the recordings "
+            f"and {self.epochs} epochs; a prediction counts as a third of a step; the start of Ray and the slowdown "
+            "of parallel trials are not included"
         )
         clock, processor = (
             sum(getattr(step, name) for step in self.steps) for name in ("seconds", "processor_seconds")
         )
-        if not each.gpus and clock > BUSY * processor:
-            alone = duration(self.seconds * processor / clock)
-            yield f"other programs use this machine's cores: by itself it may take {alone}"
+        if not each.gpus and clock > BUSY_RATIO * processor:
+            idle = duration(self.seconds * processor / clock)
+            yield f"other programs are using this machine's cores; estimate for an idle machine: {idle}"
 
 
 def makespan(seconds: Sequence[float], slots: int) -> float:
-    """When the last of some tasks ends that are begun in this order, as soon as one of the slots is free.
+    """Time at which the last task ends if tasks start in this order, each as soon as a slot is free.
 
     >>> makespan([4, 3, 2, 2], 2), makespan([], 3)
     (6.0, 0.0)
     """
     ends = [0.0] * slots
-    for each in seconds:
-        heapq.heapreplace(ends, ends[0] + each)
+    for task in seconds:
+        heapq.heapreplace(ends, ends[0] + task)
     return max(ends)
 
 
 def estimate(
-    trials: Sequence[Trial], results: ResultsFolder, placement: Placement, *, budget: float = BUDGET
+    trials: Sequence[Trial], results: ResultsFolder, placement: Placement, *, budget: float = MEASURING_SECONDS
 ) -> Estimate:
-    """Measures steps of the trials' configurations, and tells what all of them will take.
+    """Measures training steps of the trials' configurations and extrapolates.
 
     Args:
-        trials: the missing ones, at least one; those of one training count as one with several evaluations.
-        results: the results folder; epochs that a trial has done already are not counted.
-        placement: where they would compute.
+        trials: the missing trials, at least one; trials of one training count as one with several evaluations.
+        results: the results folder; finished epochs are not counted.
+        placement: where the trials would run.
         budget: seconds for all measurements.
 
     Raises:
-        InputError: a configuration that cannot be trained.
-        StoreError: whatever is wrong with the store.
+        InputError: a configuration cannot be trained.
+        StoreError: a problem of the store.
     """
     store = open_store(trials[0].store)
     videos = {trial.split: _parts(store, trial) for trial in trials}
     groups = by_training(trials)
     shapes = {step_shape(group[0].config): group[0] for group in groups}
     steps: dict[tuple[object, ...], MeasuredStep] = {}
-    began = time.monotonic()
+    started = time.monotonic()
     for shape, trial in shapes.items():
-        left = budget - (time.monotonic() - began)
+        left = budget - (time.monotonic() - started)
         if steps and left <= 0:
             break
         train = videos[trial.split][0]
-        known = [video for video in train if video.lengths is not None]
-        video = typical(known if trial.config.training.labelled and known else train, store.manifest.dim)
+        labelled = [video for video in train if video.lengths is not None]
+        video = typical(labelled if trial.config.training.labelled and labelled else train, store.manifest.dim)
         steps[shape] = measure_step(
             trial.config,
             video,
@@ -136,9 +136,9 @@ def estimate(
     for group in groups:
         step = steps.get(step_shape(group[0].config), slowest)
         train, test = videos[group[0].split]
-        left_to_do = _epochs_left(group[0], results)
-        epochs += left_to_do
-        seconds.append(_seconds(group, left_to_do, step, train, test))
+        missing_epochs = _missing_epochs(group[0], results)
+        epochs += missing_epochs
+        seconds.append(_seconds(group, missing_epochs, step, train, test))
         memory = max(memory, _memory(step, train, test))
     return Estimate(
         trainings=tuple(seconds),
@@ -154,7 +154,7 @@ def _parts(store: Store, trial: Trial) -> tuple[list[Video], list[Video]]:
     return videos_of(store, trial.split, "train"), videos_of(store, trial.split, trial.part)
 
 
-def _epochs_left(trial: Trial, results: ResultsFolder) -> int:
+def _missing_epochs(trial: Trial, results: ResultsFolder) -> int:
     reading = results.reading(trial.identity)
     return 0 if reading.is_trained else max(trial.config.training.epochs - reading.n_epochs, 0)
 
@@ -162,21 +162,21 @@ def _epochs_left(trial: Trial, results: ResultsFolder) -> int:
 def _seconds(
     group: Sequence[Trial], epochs: int, step: MeasuredStep, train: Sequence[Video], test: Sequence[Video]
 ) -> float:
-    """A training's epochs, the scores during it, and its evaluations."""
+    """Seconds of a training's epochs, of its progress scores and of its evaluations."""
     training = group[0].config.training
-    known = sum(video.lengths is not None for video in train)
+    n_labelled = sum(video.lengths is not None for video in train)
     frames = sum(video.n_frames for video in train)
-    shown = min(training.progress_videos, known) * frames / len(train) * -(-epochs // training.progress_every)
+    scored = min(training.progress_videos, n_labelled) * frames / len(train) * -(-epochs // training.progress_every)
     evaluated = len(group) * sum(video.n_frames for video in test)
-    return step.seconds / step.n_frames * (epochs * frames + FORWARD * (shown + evaluated))
+    return step.seconds / step.n_frames * (epochs * frames + PREDICTION_STEPS * (scored + evaluated))
 
 
 def _memory(step: MeasuredStep, train: Sequence[Video], test: Sequence[Video]) -> int:
-    """The program, the features that are kept, and a step on the longest recording."""
+    """Bytes of the program, the features in memory, and a step on the longest recording."""
     longest = max(video.n_frames for video in (*train, *test))
     features = sum(video.n_frames for video in train) * train[0].dim * 4
-    kept = features if features <= RESIDENT_BYTES else longest * train[0].dim * 4
-    return step.program_bytes + kept + round(step.working_bytes * longest / step.n_frames)
+    resident = features if features <= RESIDENT_BYTES else longest * train[0].dim * 4
+    return step.program_bytes + resident + round(step.working_bytes * longest / step.n_frames)
 
 
 def _range(seconds: Sequence[float]) -> str:
@@ -185,7 +185,7 @@ def _range(seconds: Sequence[float]) -> str:
 
 
 def _hours(hours: float) -> str:
-    """Hours with two digits that say something.
+    """Hours with two significant digits.
 
     >>> _hours(0), _hours(0.0123), _hours(12.34)
     ('0', '0.012', '12')
@@ -194,21 +194,21 @@ def _hours(hours: float) -> str:
 
 
 def dry_run(plan: Plan, trials: Mapping[str, Trial], placement: Placement, console: Console) -> int:
-    """Prints every cell with what is known of it, and what those that are missing would take; nothing is written.
+    """Prints every cell with its state, and an estimate for the missing ones; writes nothing.
 
-    A few training steps are timed for it, where something is missing.
+    The estimate times a few training steps.
 
     Args:
         plan: the sweep.
-        trials: by key.
-        placement: where they would compute.
-        console: to print on.
+        trials: trials by key.
+        placement: where they would run.
+        console: where to print.
 
     Returns:
         The exit status.
 
     Raises:
-        InputError: a configuration that cannot be trained.
+        InputError: a configuration cannot be trained.
     """
     results = plan.read_results()
     for cell in plan.cells:

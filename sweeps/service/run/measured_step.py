@@ -1,4 +1,4 @@
-"""A few real training steps, timed: what an estimate starts from."""
+"""Times a few real training steps for an estimate."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from mucon.training import train
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
 
-STEPS = (4, 40)
-"""Least and most timed steps; the first one pays for what later ones find ready, and is left out."""
-LEAST_SECONDS = 0.3
-"""Seconds after which that least number of steps is enough."""
-MOST_NUMBERS = 10_000_000
-"""Features of a recording that is measured; of a longer one the first frames are taken."""
+MIN_STEPS = 4
+MAX_STEPS = 40
+"""Number of timed steps; the first one includes one-time costs and does not count."""
+MIN_SECONDS = 0.3
+"""Seconds after which `MIN_STEPS` steps are enough."""
+MAX_FEATURE_VALUES = 10_000_000
+"""Feature values (frames times dimension) of the measured recording; a longer one is cut to its first frames."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +36,13 @@ class MeasuredStep:
     """A training step on a recording.
 
     Attributes:
-        seconds: of a step by the clock, the median.
-        processor_seconds: the same of the processor's time, for each of the threads, a mean; more by the clock means
-            that other programs were in the way.
-        n_steps: that were timed.
+        seconds: median wall-clock time of a step.
+        processor_seconds: mean CPU time of a step per thread; much less than the wall-clock time if other programs
+            use the cores.
+        n_steps: number of timed steps.
         n_frames: T of the recording.
-        working_bytes: of memory that a step needs besides the program and the features.
-        program_bytes: of memory before the first step.
+        working_bytes: memory of a step besides the program and the features.
+        program_bytes: memory before the first step.
     """
 
     seconds: float
@@ -53,7 +54,7 @@ class MeasuredStep:
 
 
 def step_shape(config: TrainConfig) -> tuple[object, ...]:
-    """What of a configuration decides how long a step takes: networks, mutual consistency, labels, arithmetic."""
+    """The settings that affect how long a step takes: networks, mutual consistency, labels, arithmetic."""
     training = config.training
     return (
         config.backbone,
@@ -68,13 +69,13 @@ def step_shape(config: TrainConfig) -> tuple[object, ...]:
 
 
 def typical(videos: Sequence[Video], dim: int) -> Video:
-    """The recording of median length, its first frames where it is longer than what is measured."""
+    """The recording of median length, shortened to at most `MAX_FEATURE_VALUES`."""
     ordered = sorted(videos, key=lambda video: (video.n_frames, video.id))
-    return shortened(ordered[(len(ordered) - 1) // 2], max(MOST_NUMBERS // dim, 1))
+    return shortened(ordered[(len(ordered) - 1) // 2], max(MAX_FEATURE_VALUES // dim, 1))
 
 
 def shortened(video: Video, at_most: int) -> Video:
-    """A recording's first frames, with the segments that begin in them.
+    """The first frames of a recording, with the segments that begin in them.
 
     >>> from mucon.videos import Video
     >>> short = shortened(Video.from_arrays("v", [[0.0]] * 10, (3, 1, 2), (4, 3, 3)), 6)
@@ -87,30 +88,30 @@ def shortened(video: Video, at_most: int) -> Video:
         n_segments = max(round(len(video.transcript) * at_most / video.n_frames), 1)
         transcript, lengths = video.transcript[:n_segments], None
     else:
-        left, kept = at_most, []
+        remaining, shortened_lengths = at_most, []
         for length in video.lengths:
-            kept.append(min(length, left))
-            left -= kept[-1]
-            if not left:
+            shortened_lengths.append(min(length, remaining))
+            remaining -= shortened_lengths[-1]
+            if not remaining:
                 break
-        transcript, lengths = video.transcript[: len(kept)], tuple(kept)
+        transcript, lengths = video.transcript[: len(shortened_lengths)], tuple(shortened_lengths)
     return replace(video, n_frames=at_most, transcript=transcript, lengths=lengths, read=lambda: video.read()[:at_most])
 
 
 def measure_step(
     config: TrainConfig, video: Video, vocabulary: Vocabulary, *, device: str, seconds: float
 ) -> MeasuredStep:
-    """Trains a few steps of a configuration on copies of a recording, in a temporary folder and never compiled.
+    """Trains a few steps of a configuration on copies of a recording, uncompiled and in a temporary folder.
 
     Args:
-        config: what would be trained.
-        video: with a transcript, and with lengths where the configuration shows them.
+        config: the configuration.
+        video: a recording with a transcript, and with lengths if the configuration uses frame labels.
         vocabulary: the actions.
-        device: where.
-        seconds: after which no further step is begun, once two are done; short steps are repeated for part of it.
+        device: `cpu` or `cuda`.
+        seconds: time limit, checked after at least two steps; short steps end earlier, see `MIN_SECONDS`.
 
     Raises:
-        InputError: it cannot be trained like this.
+        InputError: the configuration cannot be trained.
     """
     labelled = 1.0 if config.training.labelled and video.lengths is not None else 0.0
     quick = config.with_values(
@@ -123,25 +124,24 @@ def measure_step(
             "training.labelled": labelled,
         }
     )
-    least, most = STEPS
-    n_copies = 1 + min(max(4 * MOST_NUMBERS // (video.n_frames * video.dim), least), most)
+    n_copies = 1 + min(max(4 * MAX_FEATURE_VALUES // (video.n_frames * video.dim), MIN_STEPS), MAX_STEPS)
     copies = [replace(video, id=f"{video.id} {i}") for i in range(n_copies)]
     on_gpu = device.startswith("cuda")
     if on_gpu:
-        torch.empty(1, device=device)  # starts CUDA, which has no peak before
+        torch.empty(1, device=device)  # initialises CUDA, which has no peak before
         torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated() if on_gpu else _memory()
-    looks: list[float] = []
-    spent_before = time.process_time()
+    clock: list[float] = []
+    processor_before = time.process_time()
 
     def enough() -> bool:
         if on_gpu:
             torch.cuda.synchronize()
-        looks.append(time.perf_counter())
-        n_steps, spent = len(looks) - 1, looks[-1] - looks[0]
+        clock.append(time.perf_counter())
+        n_steps, spent = len(clock) - 1, clock[-1] - clock[0]
         return (
             n_steps == n_copies - 1
-            or (n_steps >= least and spent > min(seconds, LEAST_SECONDS))
+            or (n_steps >= MIN_STEPS and spent > min(seconds, MIN_SECONDS))
             or (n_steps >= 2 and spent > seconds)
         )
 
@@ -149,8 +149,8 @@ def measure_step(
         warnings.simplefilter("ignore", DataWarning)
         with contextlib.suppress(Interrupted, Diverged):
             train(quick, copies, vocabulary, folder=Path(folder), device=device, should_stop=enough)
-    times = [after - start for start, after in itertools.pairwise(looks)]
-    processor = (time.process_time() - spent_before) / max(len(times), 1) / config.training.threads
+    times = [after - start for start, after in itertools.pairwise(clock)]
+    processor = (time.process_time() - processor_before) / max(len(times), 1) / config.training.threads
     features = sum(copy.n_frames for copy in copies) * video.dim * 4
     peak = torch.cuda.max_memory_allocated() if on_gpu else peak_memory()
     return MeasuredStep(
@@ -164,6 +164,6 @@ def measure_step(
 
 
 def _memory() -> int:
-    """Bytes that this process holds now; the most so far where the system does not tell."""
-    told = Path("/proc/self/statm")
-    return int(told.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if told.exists() else peak_memory()
+    """Bytes of memory that this process uses; the peak so far on systems without /proc."""
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if statm.exists() else peak_memory()

@@ -1,4 +1,4 @@
-"""What a sweep says while it runs: a live table on a terminal, plain lines elsewhere."""
+"""Progress of a running sweep: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ LINE_SECONDS = 15.0
 
 @dataclass(slots=True)
 class Running:
-    """A trial that has reported.
+    """A running trial that has finished an epoch.
 
     Attributes:
-        epoch: the last that it finished.
-        epochs: of the whole run.
-        loss: of that epoch.
-        mof: on training videos when it was last scored, a fraction; None where it was not.
-        seconds: that its training has taken so far; None where it does not say.
+        epoch: the last finished epoch, from 1.
+        epochs: number of epochs of the training.
+        loss: loss of the last epoch.
+        mof: newest MoF on training videos, a fraction; None if not scored yet.
+        seconds: seconds of training so far; None if unknown.
     """
 
     epoch: int
@@ -41,26 +41,26 @@ class Running:
 
     @property
     def whole(self) -> float | None:
-        """Seconds from its first epoch to its last, if all are as those before."""
+        """Expected seconds of the whole training, extrapolated from the finished epochs."""
         return None if self.seconds is None else self.seconds / self.epoch * self.epochs
 
     @property
     def left(self) -> float | None:
-        """Seconds until its last epoch."""
+        """Expected seconds until the end of the training."""
         return None if self.seconds is None or self.whole is None else self.whole - self.seconds
 
 
 def seconds_left(running: Sequence[Running], ended: Sequence[float], n_waiting: int, slots: int) -> float | None:
-    """Seconds until all trials are through, if those that wait take as long as those that are known on average.
+    """Expected seconds until all trials have ended; waiting trials count with the mean duration of the others.
 
     Args:
-        running: trials that have reported.
-        ended: seconds that trials took which have ended here.
-        n_waiting: trials that have not reported.
-        slots: trials at a time.
+        running: trials that have finished an epoch.
+        ended: durations of ended trials, in seconds.
+        n_waiting: number of trials that have not finished an epoch.
+        slots: number of trials at a time.
 
     Returns:
-        The seconds, or None before anything is known.
+        The seconds; None while no duration is known.
 
     >>> seconds_left([Running(1, 4, 0.5, None, 10.0)], [50.0], 2, 2)
     60.0
@@ -74,7 +74,7 @@ def seconds_left(running: Sequence[Running], ended: Sequence[float], n_waiting: 
 
 
 class Progress:
-    """Shows how trials are getting on; a `Listener` of the engine.
+    """Shows the progress of trials; a `Listener` of the engine.
 
     Args:
         console: a terminal, or a file for plain lines.
@@ -88,9 +88,9 @@ class Progress:
         self._cells = cells
         self._running: dict[str, Running] = {}
         self._ended: set[str] = set()
-        self._took: list[float] = []
+        self._durations: list[float] = []
         self._slots = 1
-        self._began = self._told = time.monotonic()
+        self._started = self._printed = time.monotonic()
         self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
 
     def __enter__(self) -> Progress:
@@ -104,15 +104,15 @@ class Progress:
 
     def epoch(self, key: str, values: Mapping[str, Any]) -> None:
         """A trial has finished an epoch."""
-        before = self._running.get(key)
-        mof = values.get(ACCURACY, before.mof if before else None)
+        earlier = self._running.get(key)
+        mof = values.get(ACCURACY, earlier.mof if earlier else None)
         self._running[key] = Running(values["epoch"], values["epochs"], values[LOSS], mof, values.get("seconds"))
         self._slots = max(self._slots, len(self._running))
         now = time.monotonic()
         if self._live is not None:
             self._live.update(self._table(), refresh=True)
-        elif now - self._told >= self._every:
-            self._told = now
+        elif now - self._printed >= self._every:
+            self._printed = now
             running = "; ".join(f"{self._cells[key]}: {_epoch(trial)}" for key, trial in self._running.items())
             say(self._console, f"{self._count()}{self._left()} {running}")
 
@@ -120,8 +120,8 @@ class Progress:
         """A trial has ended."""
         last = self._running.pop(key, None)
         if last is not None and last.seconds is not None and last.epoch == last.epochs:
-            self._took.append(last.seconds)
-        if outcome.state is State.MISSING:  # a stop came before it had begun
+            self._durations.append(last.seconds)
+        if outcome.state is State.MISSING:  # stopped before it began
             return
         self._ended.add(key)
         reason = f": {outcome.reason}" if outcome.reason else ""
@@ -130,12 +130,12 @@ class Progress:
             self._live.update(self._table(), refresh=True)
 
     def _count(self) -> str:
-        return f"{clock(time.monotonic() - self._began)} [{len(self._ended)}/{len(self._cells)}]"
+        return f"{clock(time.monotonic() - self._started)} [{len(self._ended)}/{len(self._cells)}]"
 
     def _left(self) -> str:
-        """What is left of the sweep, as text."""
+        """Expected time until the end of the sweep, as text."""
         waiting = self._trainings(self._cells) - self._trainings(self._ended | self._running.keys())
-        left = seconds_left(list(self._running.values()), self._took, len(waiting), self._slots)
+        left = seconds_left(list(self._running.values()), self._durations, len(waiting), self._slots)
         return "" if left is None else f" about {clock(left)} left;"
 
     def _trainings(self, keys: Iterable[str]) -> set[str]:
@@ -153,7 +153,7 @@ class Progress:
 
 
 def _facts(trial: Running) -> tuple[str, str, str, str]:
-    """Epoch, loss, accuracy on training videos and time left, as far as they are known."""
+    """Epoch, loss, MoF on training videos and time left, as text."""
     mof = "–" if trial.mof is None else f"{100 * trial.mof:.1f} %"
     left = "–" if trial.left is None else clock(trial.left)
     return f"{trial.epoch}/{trial.epochs}", f"{trial.loss:.4f}", mof, left

@@ -1,4 +1,4 @@
-"""The queue from which Ray Tune takes its trials: it asks for the next request while others run."""
+"""The queue from which Ray Tune takes its trials while others run."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TrialQueue(Searcher):  # type: ignore[misc]  # Ray has no types
         self._inside.discard(trial_id)
 
     def save(self, checkpoint_path: str) -> None:
-        """Writes an empty file, which Tune requires; nothing is restored from it: the trials' directories are."""
+        """Writes an empty file, which Tune requires; a sweep resumes from its trials' directories instead."""
         Path(checkpoint_path).touch()
 
     def restore(self, checkpoint_path: str) -> None:

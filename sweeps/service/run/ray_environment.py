@@ -7,16 +7,15 @@ import secrets
 
 
 def is_cluster() -> bool:
-    """Whether trials run on the cluster that RAY_ADDRESS names; otherwise on this machine."""
+    """Whether trials run on the cluster at RAY_ADDRESS instead of this machine."""
     return bool(os.environ.get("RAY_ADDRESS"))
 
 
 def set_ray_environment() -> None:
-    """Ray's environment variables, before ray is imported; what the user has set stays.
+    """Sets the variables that the user has not set, for this process and its children.
 
-    Of this process and the ones that it starts: no usage statistics, Tune's loggers, its interrupt handler and its
-    printing off. An embedded Ray (no RAY_ADDRESS) listens on the loopback address only and asks for a token, which is
-    drawn for it and kept nowhere.
+    Turns off usage statistics and Tune's loggers, interrupt handler and output. A local Ray (no RAY_ADDRESS) listens on
+    the loopback address only and requires a random token, which is not stored.
     """
     values = {
         "RAY_USAGE_STATS_ENABLED": "0",

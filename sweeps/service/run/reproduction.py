@@ -23,8 +23,9 @@ ENVIRONMENT_FACTS = (
     *("python", "platform", "device", "device_name", "threads", "precision", "numerics"),
     *("git_commit", "git_diff_sha256", "git_untracked"),
 )
-"""Facts of the environment that can change bits, besides the versions of packages."""
+"""Recorded facts that can change bits, besides the versions of packages."""
 MAX_EPOCH_LINES = 10
+"""Number of epochs for which a line is printed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What is looked at and set before Ray starts."""
+"""CPU cores and GPUs of trials: what each gets, and how many run at a time."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from dataclasses import dataclass
 
 import torch
 
-from mucon.errors import InputError
+from mucon.errors import InputError, Problem
 from sweeps.service.run.ray_environment import is_cluster
 
-GPU_SHARE = 0.25
-"""Of a GPU for each trial, where one is found and nothing else is told."""
-CPUS_WITH_GPU = 2.0
+GPUS_PER_TRIAL = 0.25
+"""Default of --gpus-per-trial if there is a GPU."""
+CPUS_PER_GPU_TRIAL = 2.0
+"""Default of --cpus-per-trial for trials that use a GPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What each trial gets.
+    """Resources of each trial.
 
     Attributes:
-        cpus: processor cores.
-        gpus: graphics processors; less than one shares it.
+        cpus: CPU cores.
+        gpus: GPUs; a fraction below 1 shares one.
     """
 
     cpus: float
@@ -32,24 +33,29 @@ class Resources:
         return f"{self.cpus:g} CPU and {self.gpus:g} GPU for each trial"
 
     def slots(self, nodes: Mapping[str, tuple[float, float]]) -> int:
-        """How many trials run at a time.
+        """The number of trials that run at a time.
 
         Args:
             nodes: name -> (cores, GPUs) of each machine.
 
         Raises:
-            InputError: a trial fits on no machine, so that it would wait for ever.
+            InputError: a trial does not fit on any machine.
         """
-        fitting = sum(self._on(*there) for there in nodes.values())
-        if not fitting:
-            has = "; ".join(f"{name} has {cpus:g} CPU and {gpus:g} GPU" for name, (cpus, gpus) in nodes.items())
+        slots = sum(self._slots_of(*node) for node in nodes.values())
+        if not slots:
+            sizes = "; ".join(f"{name} has {cpus:g} CPU and {gpus:g} GPU" for name, (cpus, gpus) in nodes.items())
             raise InputError(
-                f"a trial must fit on a machine, one of {self.cpus:g} CPU and {self.gpus:g} GPU does not ({has}): "
-                "lower --cpus-per-trial or --gpus-per-trial"
+                Problem(
+                    rule="unsupported",
+                    place="--cpus-per-trial, --gpus-per-trial",
+                    value=(self.cpus, self.gpus),
+                    message=f"no machine can run a trial with {self.cpus:g} CPU and {self.gpus:g} GPU ({sizes})",
+                    hint="request less per trial",
+                )
             )
-        return fitting
+        return slots
 
-    def _on(self, cpus: float, gpus: float) -> int:
+    def _slots_of(self, cpus: float, gpus: float) -> int:
         by_cpu = int(cpus / self.cpus + 1e-9)
         if not self.gpus:
             return by_cpu
@@ -58,25 +64,27 @@ class Resources:
 
 
 def resources(cpus: str, gpus: str, *, n_gpus: int) -> Resources:
-    """What `--cpus-per-trial` and `--gpus-per-trial` say, `auto` resolved.
+    """The values of `--cpus-per-trial` and `--gpus-per-trial`, with `auto` resolved.
 
     Args:
-        cpus: a number above 0, or `auto`: 2 beside a GPU, else 1.
-        gpus: a number of at least 0, or `auto`: 0.25 where there is a GPU, else 0.
-        n_gpus: GPUs that trials may use here.
+        cpus: a number of at least 0.01, or `auto`: 2 for a trial that uses a GPU, otherwise 1.
+        gpus: a number of at least 0, whole if above 1, or `auto`: 0.25 if there is a GPU, otherwise 0.
+        n_gpus: number of GPUs that trials may use here.
 
     Raises:
         InputError: not such a number.
     """
-    share = (GPU_SHARE if n_gpus else 0.0) if gpus == "auto" else _number("--gpus-per-trial", gpus, 0.0)
+    share = (GPUS_PER_TRIAL if n_gpus else 0.0) if gpus == "auto" else _number("--gpus-per-trial", gpus, 0.0)
     if share > 1 and share != int(share):
-        raise InputError(f"--gpus-per-trial above 1 is a whole number, not {gpus}: use {int(share)}")
-    cores = (CPUS_WITH_GPU if share else 1.0) if cpus == "auto" else _number("--cpus-per-trial", cpus, 0.01)
+        raise InputError(
+            Problem(rule="range", place="--gpus-per-trial", value=gpus, expected="a whole number if above 1")
+        )
+    cores = (CPUS_PER_GPU_TRIAL if share else 1.0) if cpus == "auto" else _number("--cpus-per-trial", cpus, 0.01)
     return Resources(cpus=cores, gpus=share)
 
 
 def cpu_count() -> int:
-    """Cores that this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -86,18 +94,20 @@ def _number(option: str, text: str, least: float) -> float:
     except ValueError:
         value = float("nan")
     if not least <= value < float("inf"):
-        raise InputError(f"{option} is a number of at least {least:g} or auto, not {text!r}: correct it")
+        raise InputError(
+            Problem(rule="range", place=option, value=text, expected=f"a number of at least {least:g}, or auto")
+        )
     return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """What each trial gets.
+    """Where trials run.
 
     Attributes:
-        device: `cpu` or `cuda`, or as it was told.
-        each: cores and GPUs.
-        slots: trials at a time on this machine; None on a cluster, which is asked when the sweep starts.
+        device: `cpu` or `cuda`.
+        each: resources of each trial.
+        slots: number of trials at a time on this machine; None on a cluster, whose size is known once the sweep starts.
     """
 
     device: str
@@ -106,15 +116,15 @@ class Placement:
 
 
 def place_trials(device: str, cpus: str, gpus: str) -> Placement:
-    """What the command line's options come to on this machine, or on the cluster that RAY_ADDRESS names.
+    """Resolves the command line's options for this machine, or for the cluster at RAY_ADDRESS.
 
     Args:
         device: `auto`, `cpu` or `cuda`.
-        cpus: for each trial, a number or `auto`.
-        gpus: for each trial, a number or `auto`.
+        cpus: cores per trial, a number or `auto`.
+        gpus: GPUs per trial, a number or `auto`.
 
     Raises:
-        InputError: no such numbers, or a trial that does not fit on this machine.
+        InputError: an invalid number, or a trial that does not fit on this machine.
     """
     n_gpus = 0 if device == "cpu" else torch.cuda.device_count()
     each = resources(cpus, gpus, n_gpus=n_gpus)

@@ -1,4 +1,4 @@
-"""Where the engine gets its trainings from, one at a time, while others run.
+"""Sources of trainings: the engine takes one at a time while others run.
 
 Retries, budgets, priorities and searches are other sources; the engine does not change for them.
 """
@@ -34,11 +34,11 @@ class TrialSource(Protocol):
 
 
 class PlannedTrials:
-    """The trials of a plan, in order; those that no other process trains come first.
+    """The trials of a plan, in order; trainings that another process holds come last.
 
     Args:
         trials: the missing trials.
-        is_held: whether another process holds a training of that identity at the moment.
+        is_held: whether another process currently holds the training with an identity.
     """
 
     def __init__(self, trials: Iterable[Trial], is_held: Callable[[str], bool] = lambda _: False) -> None:
@@ -46,7 +46,7 @@ class PlannedTrials:
         self._is_held = is_held
 
     def next_training(self) -> Training | None:
-        """The next training that nobody else trains, otherwise the next one.
+        """The next training that no other process holds, or the next one if all are held.
 
         Raises:
             Exhausted: all have been supplied.
@@ -57,4 +57,4 @@ class PlannedTrials:
         return self._waiting.pop(free)
 
     def ended(self, trial: Trial, outcome: Outcome) -> None:
-        """A plan has nothing to learn from an outcome."""
+        """Does nothing: a plan is fixed."""

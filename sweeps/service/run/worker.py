@@ -1,6 +1,6 @@
-"""What a trial does, in any process: train, evaluate, and write both into the trial's directory.
+"""Runs one trial in the current process: trains, evaluates, and writes both into the trial's directory.
 
-This module knows neither Ray nor MLflow, so that a trial runs the same inside a sweep and alone.
+Knows neither Ray nor MLflow, so that a trial runs the same inside a sweep and by itself.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ import os
 import socket
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from mucon import checkpoint, failpoints
+from mucon import checkpoint
 from mucon.errors import Diverged, InputError, Interrupted
 from mucon.evaluation import Evaluation, evaluate
 from mucon.inference import PREDICTIONS
 from mucon.training import EpochReport, train
 from mucon.videos import videos_of, vocabulary_of
-from storage import Store, open_store
+from storage import Store, failpoints, open_store
 from sweeps.service.trials import journal, lease, provenance
 from sweeps.service.trials.folder import State, TrialFolder, write_json
 from sweeps.service.trials.journal import Journal
@@ -28,13 +29,13 @@ from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
 
-POLL_SECONDS = 0.5
-"""Seconds between two looks at a trial that another process trains."""
+LEASE_POLL_SECONDS = 0.5
+"""Seconds between two attempts to acquire a trial that another process holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a trial ended, with the reason where it has one."""
+    """How a trial ended, and why if it did not finish."""
 
     state: State
     reason: str | None = None
@@ -47,45 +48,47 @@ def run_trial(
     device: str = "auto",
     should_stop: Callable[[], bool] = lambda: False,
     report: Callable[[EpochReport], None] = lambda _: None,
-    lease_duration: float = lease.DURATION,
+    lease_duration: float = lease.LEASE_SECONDS,
     command: str = "",
 ) -> Outcome:
-    """Trains and evaluates a trial as far as that is missing, or waits for the process that does.
+    """Does what is missing of a trial's training and evaluation; waits while another process holds the trial.
 
     Args:
-        trial: what to do.
+        trial: the trial.
         results: the results folder.
         device: `auto`, `cpu` or `cuda`.
-        should_stop: asked before every step; true writes a checkpoint and stops the trial.
-        report: called after each epoch that finishes here.
-        lease_duration: seconds after which the trial of a silent process is taken over.
-        command: the command line to record; by default this process's own.
+        should_stop: called before every step; true writes a checkpoint and stops the trial.
+        report: called after each epoch that is trained here.
+        lease_duration: seconds after which a trial is taken over from a process that does not renew its lease.
+        command: command line to record; default: that of this process.
 
     Returns:
-        The outcome, which is recorded in the trial's directory too; a trial's failure is an outcome, not an exception.
+        The outcome, which is also recorded in the trial's directory; a failure is an outcome, not an exception.
+
+    Raises:
+        InputError: the directory is damaged, of an unknown format version, or cannot be converted.
     """
     folder = results.trial(trial.identity)
-    folder.upgrade()
     while (held := lease.acquire(folder.path, duration=lease_duration)) is None:
         if should_stop():
             return Outcome(State.STOPPED, "stopped while another process trained it")
-        time.sleep(POLL_SECONDS)
+        time.sleep(LEASE_POLL_SECONDS)
     with held:
-        reading = TrialReading(folder)
-        if reading.result(trial.evaluation) is not None:
+        folder.upgrade(is_held=True)
+        if TrialReading(folder).result(trial.evaluation) is not None:
             return Outcome(State.FINISHED)
-        if should_stop():
-            return Outcome(*reading.state(trial.evaluation))
-        with Journal(folder.journal_path) as written:
-            attempt = _Attempt(trial, folder, held, written, provenance.resolve_device(device), should_stop, report)
-            return attempt.run(command)
+        if not should_stop():
+            with Journal(folder.journal_path) as written:
+                attempt = _Attempt(trial, folder, held, written, provenance.resolve_device(device), should_stop, report)
+                return attempt.run(command)
+    return Outcome(*TrialReading(folder).state(trial.evaluation))  # stopped before it began
 
 
 def mark_failed(trial: Trial, results: ResultsFolder, reason: str) -> Outcome:
-    """Records that a trial failed, for a worker process that could not do so itself.
+    """Records a failure on behalf of a worker process that died.
 
     Returns:
-        The outcome in the directory; another one if the trial was finished or is held by another process.
+        The outcome in the directory: not failed if the trial is finished or held by another process.
     """
     folder = results.trial(trial.identity)
     if TrialReading(folder).result(trial.evaluation) is None and (held := lease.acquire(folder.path)) is not None:
@@ -107,14 +110,9 @@ class _Attempt:
     report: Callable[[EpochReport], None]
 
     def run(self, command: str) -> Outcome:
-        """Records the start, trains and evaluates what is missing, and records the end."""
-        self._record_start(command)
+        """Trains and evaluates what is missing, and records start and end."""
         try:
-            store = open_store(self.trial.store)
-            if not TrialReading(self.folder).is_trained:
-                self._train(store)
-            failpoints.reach("sweeps.worker.trained")
-            self._evaluate(store)
+            self._train_and_evaluate(command)
             outcome = Outcome(State.FINISHED)
         except LeaseLostError as lost:
             return Outcome(State.LOST, str(lost))  # stop writing immediately
@@ -124,17 +122,29 @@ class _Attempt:
             outcome = Outcome(State.DIVERGED, str(error))
         except InputError as error:
             outcome = Outcome(State.FAILED, error.line)
-        except Exception as error:  # the boundary of a trial: every failure becomes its outcome, and others continue
+        except Exception as error:  # every failure becomes the trial's outcome, so that other trials continue
             (self.folder.path / "traceback.txt").write_text(traceback.format_exc())
             outcome = Outcome(State.FAILED, " ".join(f"{type(error).__name__}: {error}".split()))
         self.journal.status(outcome.state, reason=outcome.reason, host=socket.gethostname(), pid=os.getpid())
         return outcome
 
-    def _record_start(self, command: str) -> None:
+    def _train_and_evaluate(self, command: str) -> None:
+        try:
+            store = open_store(self.trial.store)
+        except Exception:
+            self._record_start(command, {})
+            raise
+        self._record_start(command, {"data": {"dim": store.manifest.dim, "dtype": store.manifest.dtype}})
+        if not TrialReading(self.folder).is_trained:
+            self._train(store)
+        failpoints.reach("sweeps.worker.trained")
+        self._evaluate(store)
+
+    def _record_start(self, command: str, facts_of_data: Mapping[str, Any]) -> None:
         created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        self.folder.write_trial({**self.trial.to_dict(), "created": created})
+        self.folder.write_trial({**self.trial.to_dict(), **facts_of_data, "created": created})
         source = provenance.find_source()
-        if not TrialReading(self.folder).is_trained:  # a later evaluation has not made the weights
+        if not TrialReading(self.folder).is_trained:  # the patch belongs to the process that trained the weights
             source.write_patch(self.folder.patch_path)
         training = self.trial.config.training
         facts = provenance.environment(
@@ -199,7 +209,7 @@ class _Attempt:
         )
 
     def _write_predictions(self, evaluation: Evaluation, actions: tuple[str, ...]) -> None:
-        """One file per prediction: video -> names of its segments and their lengths in frames."""
+        """Writes one file per prediction: video -> action names and lengths in frames of its segments."""
         folder = self.folder.predictions_path(self.trial.evaluation)
         folder.mkdir(parents=True, exist_ok=True)
         for prediction, segmentations in evaluation.segmentations.items():

@@ -1,4 +1,4 @@
-"""The difference between what a run is and what it shall be, cut into the server's portions; plain data."""
+"""Computes the updates that a run needs and splits them into batches that the server accepts."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass, field
 
 from sweeps.service.track.records import Point, TrialRecord
 
-POINTS_PER_CALL = 800
-"""A server takes 1,000 metrics, 100 parameters and 100 tags, and 1,000 of all together."""
-OTHERS_PER_CALL = 100
+POINTS_PER_BATCH = 800
+PARAMS_PER_BATCH = 100
+"""Parameters, and also tags. A server accepts 1,000 metrics, 100 parameters, 100 tags, and 1,000 items in total."""
 STEP_TAG = "shipped_step"
-"""The newest epoch that a run has whole: sent with it, and written by the server behind the metrics."""
+"""The newest epoch whose values a run has; the server writes the tags of a batch after its metrics."""
 EVALUATIONS_TAG = "shipped_evaluations"
 """Identities of the later evaluations whose scores a run has."""
-EVALUATIONS_TOLD = 290
-"""So many fit into a tag; the scores of more are sent each time, which changes nothing."""
+MAX_EVALUATIONS_IN_TAG = 290
+"""Identities that fit into a tag; scores of further evaluations are sent every time, which changes nothing."""
 WEIGHTS_TAG = "weights_sha256"
 PARENT_TAG = "mlflow.parentRunId"
 OWNER_TAG = "trained_by"
-"""The sweep under whose parent a trial's run stands; others that use the trial set `sweep.NAME` only."""
+"""The sweep whose run is the parent of a trial's run; other sweeps that use the trial only set `sweep.NAME`."""
 
 
 @dataclass(slots=True)
 class Run:
-    """What is known of a run on the server."""
+    """A run on the server, as far as it is known here."""
 
     run_id: str
     status: str = ""
@@ -36,12 +36,12 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shipment:
-    """What a call has achieved.
+    """Outcome of a shipment.
 
     Attributes:
-        shipped: identities whose runs are now as their folders.
-        pending: identity -> why its run is not yet as its folder.
-        unreachable: what was said when the server could not be reached, or None.
+        shipped: identities of the trials whose runs are up to date.
+        pending: identity -> reason why the run is not up to date.
+        unreachable: error message if the server could not be reached.
     """
 
     shipped: tuple[str, ...] = ()
@@ -50,32 +50,32 @@ class Shipment:
 
     @property
     def complete(self) -> bool:
-        """Whether the server shows everything."""
+        """Whether the server has everything."""
         return not self.pending and self.unreachable is None
 
     def lines(self, results: object, uri: str) -> list[str]:
-        """What people are told at the end: nothing where everything is on the server.
+        """Lines for the terminal; none if the server has everything.
 
         >>> Shipment(pending={"ab": "no answer"}, unreachable="no answer").lines("results", "http://h:1")[-1]
-        'later: mucon-sweeps sync results --tracking-uri http://h:1'
+        'to send it later: mucon-sweeps sync results --tracking-uri http://h:1'
         """
         if self.complete:
             return []
         if self.unreachable is not None:
-            why = [f"the tracking server {uri} cannot be reached ({self.unreachable})"]
+            reasons = [f"cannot reach the tracking server at {uri} ({self.unreachable})"]
         else:
-            why = [f"trial {identity}: {reason}" for identity, reason in self.pending.items()]
-        what = f"{len(self.pending)} trial{'s' * (len(self.pending) > 1)}" if self.pending else "the sweep's tables"
+            reasons = [f"trial {identity}: {reason}" for identity, reason in self.pending.items()]
+        missing = f"{len(self.pending)} trial{'s' * (len(self.pending) > 1)}" if self.pending else "the sweep's tables"
         return [
-            *why,
-            f"{what} not yet in MLflow; nothing is lost, {results} holds everything",
-            f"later: mucon-sweeps sync {results} --tracking-uri {uri}",
+            *reasons,
+            f"not yet in MLflow: {missing}; nothing is lost, {results} contains everything",
+            f"to send it later: mucon-sweeps sync {results} --tracking-uri {uri}",
         ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What is to be sent to a run; all empty where it is as it shall be."""
+    """Updates of a run; all empty if it is up to date."""
 
     points: tuple[Point, ...]
     params: dict[str, str]
@@ -83,41 +83,41 @@ class Changes:
 
 
 def changes(run: Run, record: TrialRecord, tags: Mapping[str, str]) -> Changes:
-    """What a run lacks of its trial's record.
+    """The part of a trial's record that its run lacks.
 
     Args:
-        run: as it is known.
-        record: of the trial.
-        tags: those that the sweep adds.
+        run: the current run.
+        record: the trial's record.
+        tags: further tags of the run, set by the sweep.
     """
     shipped = int(run.tags.get(STEP_TAG, "0"))
     points = [point for point in record.curves if point.step > shipped]
     if record.tags.get(WEIGHTS_TAG, "") != run.tags.get(WEIGHTS_TAG, ""):
         points += record.scores
-    there = run.tags.get(EVALUATIONS_TAG, "").split()
-    points += [point for name, scores in record.evaluations.items() if name not in there for point in scores]
-    now = " ".join(list(record.evaluations)[:EVALUATIONS_TOLD])
-    wanted = {**record.tags, **tags, STEP_TAG: str(record.last_step), EVALUATIONS_TAG: now}
+    sent = run.tags.get(EVALUATIONS_TAG, "").split()
+    points += [point for name, scores in record.evaluations.items() if name not in sent for point in scores]
+    evaluations = " ".join(list(record.evaluations)[:MAX_EVALUATIONS_IN_TAG])
+    expected = {**record.tags, **tags, STEP_TAG: str(record.last_step), EVALUATIONS_TAG: evaluations}
     return Changes(
         points=tuple(points),
         params={name: value for name, value in record.params.items() if name not in run.params},
-        tags={name: value for name, value in wanted.items() if run.tags.get(name, "") != value},
+        tags={name: value for name, value in expected.items() if run.tags.get(name, "") != value},
     )
 
 
-def calls(change: Changes) -> Iterator[tuple[Sequence[Point], Mapping[str, str], Mapping[str, str]]]:
-    """The change in portions that a server takes, with the tags, which say how far it is, in the last ones.
+def batches(change: Changes) -> Iterator[tuple[Sequence[Point], Mapping[str, str], Mapping[str, str]]]:
+    """Points, parameters and tags in batches that a server accepts; tags, which mark progress, come in the last ones.
 
-    >>> [len(part) for part in next(calls(Changes(points=(), params={"a": "1"}, tags={"b": "2"})))]
+    >>> [len(part) for part in next(batches(Changes(points=(), params={"a": "1"}, tags={"b": "2"})))]
     [0, 1, 1]
     """
     params, tags = list(change.params.items()), list(change.tags.items())
-    before = max(-(-len(change.points) // POINTS_PER_CALL), -(-len(params) // OTHERS_PER_CALL), bool(tags))
-    behind = max(0, -(-len(tags) // OTHERS_PER_CALL) - 1)
-    for call in range(before + behind):
-        of_tags = max(0, call - before + 1) if call >= before - 1 else None
+    first = max(-(-len(change.points) // POINTS_PER_BATCH), -(-len(params) // PARAMS_PER_BATCH), bool(tags))
+    further = max(0, -(-len(tags) // PARAMS_PER_BATCH) - 1)
+    for batch in range(first + further):
+        tag_batch = max(0, batch - first + 1) if batch >= first - 1 else None
         yield (
-            change.points[call * POINTS_PER_CALL : (call + 1) * POINTS_PER_CALL],
-            dict(params[call * OTHERS_PER_CALL : (call + 1) * OTHERS_PER_CALL]),
-            {} if of_tags is None else dict(tags[of_tags * OTHERS_PER_CALL : (of_tags + 1) * OTHERS_PER_CALL]),
+            change.points[batch * POINTS_PER_BATCH : (batch + 1) * POINTS_PER_BATCH],
+            dict(params[batch * PARAMS_PER_BATCH : (batch + 1) * PARAMS_PER_BATCH]),
+            {} if tag_batch is None else dict(tags[tag_batch * PARAMS_PER_BATCH : (tag_batch + 1) * PARAMS_PER_BATCH]),
         )

@@ -20,8 +20,8 @@ from mlflow import MlflowClient  # noqa: E402
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag  # noqa: E402
 from mlflow.exceptions import MlflowException  # noqa: E402
 
-PAGE = 1000
-"""Runs of one answer to a search."""
+RUNS_PER_PAGE = 1000
+"""Number of runs in one response to a search."""
 
 
 class Client:
@@ -29,10 +29,10 @@ class Client:
 
     Args:
         uri: address of the server.
-        experiment: name of the experiment; a deleted one is restored, a missing one is made.
+        experiment: name of the experiment; a deleted one is restored, a missing one is created.
 
     Raises (every method):
-        ServerError: the server does not answer or refuses.
+        ServerError: the server does not respond or rejects the request.
     """
 
     def __init__(self, uri: str, experiment: str) -> None:
@@ -43,7 +43,7 @@ class Client:
             self.experiment = self._find_experiment(experiment)
 
     def check(self) -> None:
-        """Asks for next to nothing, which fails only if the server does not answer."""
+        """Sends a minimal request, which fails only if the server does not respond."""
         with _failures():
             check_connection(self._uri)
             self._client.get_experiment(self.experiment)
@@ -54,14 +54,16 @@ class Client:
         token = None
         with _failures():
             while True:
-                page = self._client.search_runs([self.experiment], condition, max_results=PAGE, page_token=token)
+                page = self._client.search_runs(
+                    [self.experiment], condition, max_results=RUNS_PER_PAGE, page_token=token
+                )
                 runs += [_run(run) for run in page]
                 token = page.token
                 if not token:
                     return runs
 
     def create_run(self, name: str, tags: Mapping[str, str], started: int | None = None) -> Run:
-        """A new run; `started` in milliseconds since 1970, now if None."""
+        """Creates a run; `started` in milliseconds since 1970, None: now."""
         with _failures():
             return _run(self._client.create_run(self.experiment, start_time=started, tags=tags, run_name=name))
 
@@ -88,7 +90,7 @@ class Client:
         params: Mapping[str, str] | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> None:
-        """Values, parameters and tags in one request."""
+        """Sends values, parameters and tags in one request."""
         with _failures():
             self._client.log_batch(
                 run_id,
@@ -98,7 +100,7 @@ class Client:
             )
 
     def log_data(self, run_id: str, data: DataSet) -> None:
-        """The recordings, under the run's inputs."""
+        """Sets the recordings as the run's input."""
         dataset = Dataset(data.name, data.digest, "local", data.source, data.schema, data.profile)
         with _failures():
             self._client.log_inputs(
@@ -106,15 +108,15 @@ class Client:
             )
 
     def log_json(self, run_id: str, value: Mapping[str, Any], name: str) -> None:
-        """A JSON artifact."""
+        """Uploads a JSON artifact."""
         with _failures():
             self._client.log_dict(run_id, dict(value), name)
 
-    def log_files(self, run_id: str, path: Path, place: str | None = None) -> None:
-        """A file or a directory as artifacts, under a place in the run."""
+    def log_files(self, run_id: str, path: Path, artifact_path: str | None = None) -> None:
+        """Uploads a file or directory as artifacts, below a path in the run."""
         with _failures():
             send = self._client.log_artifacts if path.is_dir() else self._client.log_artifact
-            send(run_id, str(path), place or None)
+            send(run_id, str(path), artifact_path or None)
 
     def update(self, run_id: str, *, status: str | None = None, name: str | None = None) -> None:
         """Changes a run's status or name."""
@@ -122,23 +124,23 @@ class Client:
             self._client.update_run(run_id, status=status, name=name)
 
     def end(self, run_id: str, status: str, ended: int | None = None) -> None:
-        """Ends a run; `ended` in milliseconds since 1970, now if None."""
+        """Ends a run; `ended` in milliseconds since 1970, None: now."""
         with _failures():
             self._client.set_terminated(run_id, status, ended)
 
     def _find_experiment(self, name: str) -> str:
-        found = self._client.get_experiment_by_name(name)
-        if found is None:
+        experiment = self._client.get_experiment_by_name(name)
+        if experiment is None:
             tags = {"mlflow.experimentKind": "custom_model_development"}
             try:
                 return str(self._client.create_experiment(name, artifact_location(self._uri), tags))
             except MlflowException as error:
                 if error.error_code != "RESOURCE_ALREADY_EXISTS":  # another process was faster
                     raise
-                found = self._client.get_experiment_by_name(name)
-        if found.lifecycle_stage == "deleted":
-            self._client.restore_experiment(found.experiment_id)
-        return str(found.experiment_id)
+                experiment = self._client.get_experiment_by_name(name)
+        if experiment.lifecycle_stage == "deleted":
+            self._client.restore_experiment(experiment.experiment_id)
+        return str(experiment.experiment_id)
 
 
 @contextlib.contextmanager

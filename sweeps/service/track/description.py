@@ -1,4 +1,4 @@
-"""A sweep in Markdown, as the parent run's page shows it."""
+"""The description of a sweep on the page of its run."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from mucon.config import flatten
 from sweeps.service.plan.sweep_folder import SweepInfo
 from sweeps.service.text import param_text
 
-MAX_DESCRIPTION = 7500
-"""Characters of a run's description; the server cuts at 8,000."""
+MAX_DESCRIPTION_CHARACTERS = 7500
+"""The server truncates descriptions at 8,000 characters."""
 
 
 def description(sweep: SweepInfo, tables: Mapping[str, Path]) -> str:
-    """A sweep in Markdown, as the parent run's page shows it: title, command, tables as far as they fit, settings.
+    """A sweep in Markdown: title, command, tables and settings; parts that do not fit are left out.
 
     Args:
-        sweep: what is described.
-        tables: name -> file; those that end with `.md` are shown.
+        sweep: the sweep.
+        tables: name -> file; only Markdown files are included.
     """
     parts = [f"**{sweep.title}**", f"```\n{sweep.command}\n```"]
     parts += [path.read_text(encoding="utf-8").strip() for path in tables.values() if path.suffix == ".md"]
@@ -27,13 +27,13 @@ def description(sweep: SweepInfo, tables: Mapping[str, Path]) -> str:
     parts.append("\n".join(["| common to all trials | |", "|---|---|", *settings]))
     text = ""
     for part in parts:
-        if len(text) + len(part) <= MAX_DESCRIPTION:
+        if len(text) + len(part) <= MAX_DESCRIPTION_CHARACTERS:
             text += f"{part}\n\n"
     return text.strip()
 
 
 def script_of(command: str) -> str:
-    """The program that a command line starts, as the server's column Source shows it.
+    """The program in a command line, for the server's column Source.
 
     >>> script_of("python sweeps/ablation_masks.py --seeds 3")
     'sweeps/ablation_masks.py'

@@ -1,4 +1,4 @@
-"""A trial as the tracking server shows it, made from the trial's directory alone, within the server's limits."""
+"""The record of a trial for the tracking server, made from the trial's directory alone, within the server's limits."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from sweeps.service.trials.folder import State
 from sweeps.service.trials.journal import Record
 from sweeps.service.trials.reading import TrialReading, values_of
 
-MAX_TAG = 5000
-MAX_DIGEST = 36
+MAX_TAG_CHARACTERS = 5000
+MAX_DIGEST_CHARACTERS = 36
 
-_SPENT = ("train_seconds", "evaluate_seconds")
 STATUS = {
     State.RUNNING: "RUNNING",
     State.LOST: "KILLED",
@@ -30,18 +29,18 @@ STATUS = {
     State.STOPPED: "KILLED",
     State.DIVERGED: "FAILED",
 }
-"""The server's word for each state; the exact one is the tag `state`. A missing trial has no run."""
+"""MLflow's status for each state; the tag `state` has the exact one. A missing trial has no run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One value of a metric; together with the run its three facts are the server's key.
+    """One value of a metric; the server identifies it by run, name, timestamp and step.
 
     Attributes:
-        name: of the metric, already made safe.
-        value: finite.
-        timestamp: milliseconds since 1970, of the journal's record.
-        step: epoch, from 1.
+        name: name that every server accepts.
+        value: finite value.
+        timestamp: milliseconds since 1970, from the journal.
+        step: epoch, from 1; 0 for final values.
     """
 
     name: str
@@ -52,14 +51,14 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSet:
-    """The recordings of a trial, as the server lists them under a run's inputs.
+    """The recordings of a trial, which the server lists under a run's inputs.
 
     Attributes:
-        name: of the store, with the split.
-        digest: the first 36 digits of our fingerprint (the server's limit).
-        source: where the store is.
-        schema: JSON, empty for trials that did not record dimension and dtype.
-        profile: JSON: the whole fingerprint, the split, the part that is evaluated.
+        name: name of the store, with the split.
+        digest: the first 36 digits of the data fingerprint (the server's limit).
+        source: JSON with the path of the store.
+        schema: JSON with dimension and dtype of the features; empty for older trials, which did not record them.
+        profile: JSON with the whole fingerprint, the split and the evaluated part.
     """
 
     name: str
@@ -71,21 +70,21 @@ class DataSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRecord:
-    """A trial as the server shall show it. Made twice from the same folder it is the same.
+    """The expected content of a trial's run; depends on the trial's directory only.
 
     Attributes:
-        identity: of the trial.
+        identity: identity of the trial.
         split: name of the split.
-        seed: of the trial.
-        state: what has become of it.
-        params: flat configuration and what else makes the trial, as text.
+        seed: random seed.
+        state: state of the trial.
+        params: flat configuration, method, split, seed, numerics and data, as text.
         tags: environment, state, reason and the sha256 of the weights, as text.
         curves: values of each epoch in the order of steps.
-        scores: final values, empty until the result is there.
-        evaluations: identity -> final values of each evaluation that was made of it later.
-        last_step: the newest epoch, 0 before the first.
+        scores: values of the first evaluation; empty while there is none.
+        evaluations: identity -> values of each later evaluation.
+        last_step: the newest epoch; 0 before the first.
         started: milliseconds since 1970.
-        ended: milliseconds since 1970 of the newest record, None while it runs.
+        ended: milliseconds since 1970 of the newest record; None while the trial runs.
         config: the full configuration.
         data: the recordings.
     """
@@ -107,7 +106,7 @@ class TrialRecord:
 
 
 def read_record(reading: TrialReading) -> TrialRecord | None:
-    """The record of a trial, or None where the trial has not begun.
+    """The record of a trial; None if the trial has not started.
 
     Raises:
         InputError: the directory is of another format version or damaged.
@@ -122,7 +121,7 @@ def read_record(reading: TrialReading) -> TrialRecord | None:
     result = reading.first_result if results else None
     curves = tuple(_curves(reading.epochs))
     times = [r["timestamp"] for r in reading.records if "timestamp" in r] or [milliseconds_of(trial["created"])]
-    at = reading.epochs[-1]["timestamp"] if reading.epochs else times[0]
+    scored = reading.epochs[-1]["timestamp"] if reading.epochs else times[0]
     return TrialRecord(
         identity=trial["identity"],
         split=str(trial["split"]),
@@ -131,9 +130,11 @@ def read_record(reading: TrialReading) -> TrialRecord | None:
         params=_params(trial),
         tags=_tags(state, reason, reading.environment, result),
         curves=curves,
-        scores=tuple(_scores(result, at)) if result else (),
+        scores=tuple(_scores(result, scored)) if result else (),
         evaluations={
-            name: tuple(_scores(other, at, f"{_way(other)}/")) for name, other in results.items() if other is not result
+            name: tuple(_scores(other, scored, f"{_title(other)}/"))
+            for name, other in results.items()
+            if other is not result
         },
         last_step=reading.n_epochs,
         started=times[0],
@@ -153,7 +154,7 @@ def milliseconds_of(iso: str) -> int:
 
 
 def _state(reading: TrialReading) -> tuple[State, str | None]:
-    """The trial's state; with a result it is finished once the journal says so or nobody holds it any more."""
+    """The trial's state; with a result it is finished once the journal records it or no process holds the trial."""
     state, reason = reading.state()
     if state is not State.FINISHED:
         return state, reason
@@ -163,7 +164,7 @@ def _state(reading: TrialReading) -> tuple[State, str | None]:
 
 
 def _curves(epochs: Iterable[Record]) -> Iterator[Point]:
-    """The finite values of each epoch; the others are left out and counted as `not_finite`."""
+    """The finite values of each epoch; `not_finite` counts the others."""
     for epoch in epochs:
         time, metrics, step = int(epoch["timestamp"]), epoch["metrics"], int(epoch["step"])
         names = safe_names(metrics)
@@ -173,15 +174,15 @@ def _curves(epochs: Iterable[Record]) -> Iterator[Point]:
             yield Point("not_finite", float(len(metrics) - len(finite)), time, step)
 
 
-def _scores(result: Mapping[str, Any], time: int, before: str = "") -> Iterator[Point]:
-    """`full.mof` and so on at the last epoch's time, with the number of videos for which a score is undefined.
+def _scores(result: Mapping[str, Any], time: int, prefix: str = "") -> Iterator[Point]:
+    """Scores such as `full.mof`, and the number of videos for which a score is undefined.
 
-    At step 0, where MLflow keeps what is no curve: its pages draw bars of such metrics and lines of others.
+    All are at step 0: MLflow's pages draw bars for metrics with this step only, and lines for others.
 
     Args:
-        result: of an evaluation.
+        result: result of an evaluation.
         time: milliseconds since 1970.
-        before: what stands before each name; the server's pages make a group of what ends with a slash.
+        prefix: prefix of each name; the server's pages group metrics by the part before a slash.
     """
     values: dict[str, float | None] = {
         f"{prediction}.{metric}": value
@@ -190,25 +191,26 @@ def _scores(result: Mapping[str, Any], time: int, before: str = "") -> Iterator[
     }
     for prediction, counts in result.get("undefined", {}).items():
         values.update({f"{prediction}.{metric}.undefined": count for metric, count in counts.items() if count})
-    values.update({name: result.get(name) for name in (("evaluate_seconds",) if before else _SPENT)})
-    values = {f"{before}{name}": value for name, value in values.items()}
+    durations = ("evaluate_seconds",) if prefix else ("train_seconds", "evaluate_seconds")
+    values.update({name: result.get(name) for name in durations})
+    values = {f"{prefix}{name}": value for name, value in values.items()}
     names = safe_names(values)
     for name, value in values.items():
         if value is not None and math.isfinite(value):
             yield Point(names[name], float(value), time, 0)
 
 
-def _way(result: Mapping[str, Any]) -> str:
-    """How an evaluation differs from the default one.
+def _title(result: Mapping[str, Any]) -> str:
+    """The settings in which an evaluation differs from the default one.
 
-    >>> _way({"evaluation": "ab", "task": "segmentation", "choices": {"decoding.beam": 10}})
+    >>> _title({"evaluation": "ab", "task": "segmentation", "choices": {"decoding.beam": 10}})
     'beam 10'
-    >>> _way({"evaluation": "ab", "task": "alignment", "choices": {"decoding.max_length": 90}})
+    >>> _title({"evaluation": "ab", "task": "alignment", "choices": {"decoding.max_length": 90}})
     'alignment and max_length 90'
-    >>> _way({"evaluation": "ab", "task": "segmentation", "choices": {}}), _way({"evaluation": "ab"})
+    >>> _title({"evaluation": "ab", "task": "segmentation", "choices": {}}), _title({"evaluation": "ab"})
     ('default', 'evaluation ab')
     """
-    if "choices" not in result:  # of before it was written down
+    if "choices" not in result:  # not recorded by older programs
         return f"evaluation {result['evaluation']}"
     words = ["alignment"] if result["task"] == "alignment" else []
     words += [f"{path.removeprefix('decoding.')} {param_text(value)}" for path, value in result["choices"].items()]
@@ -225,7 +227,7 @@ def _params(trial: Mapping[str, Any]) -> dict[str, str]:
 def _tags(
     state: State, reason: str | None, environment: Mapping[str, Any], result: Mapping[str, Any] | None
 ) -> dict[str, str]:
-    """An empty reason takes the place of that of an earlier attempt."""
+    """Tags of a run; an empty reason replaces that of an earlier attempt."""
     facts: dict[str, Any] = {"state": str(state), "reason": reason or ""}
     facts["mlflow.note.content"] = f"**{state}**: {reason}" if reason else ""
     for name, value in environment.items():
@@ -235,7 +237,7 @@ def _tags(
     if result is not None:
         facts["weights_sha256"] = result["weights_sha256"]
     names = safe_names(facts)
-    return {names[k]: (v if isinstance(v, str) else json.dumps(v))[:MAX_TAG] for k, v in facts.items()}
+    return {names[k]: (v if isinstance(v, str) else json.dumps(v))[:MAX_TAG_CHARACTERS] for k, v in facts.items()}
 
 
 def _data_set(trial: Mapping[str, Any]) -> DataSet:
@@ -247,7 +249,7 @@ def _data_set(trial: Mapping[str, Any]) -> DataSet:
     fingerprint = str(trial["data_fingerprint"])
     return DataSet(
         name=f"{PurePath(trial['store']).name}, split {trial['split']}",
-        digest=fingerprint[:MAX_DIGEST],
+        digest=fingerprint[:MAX_DIGEST_CHARACTERS],
         source=json.dumps({"uri": trial["store"]}),
         schema=schema,
         profile=json.dumps({"fingerprint": fingerprint, "split": trial["split"], "part": trial["part"], **facts}),
@@ -255,7 +257,7 @@ def _data_set(trial: Mapping[str, Any]) -> DataSet:
 
 
 def artifacts(reading: TrialReading) -> list[tuple[Path, str]]:
-    """Artifacts of a finished trial besides config.json: (file or directory, its place in the run)."""
+    """Artifacts of a finished trial besides config.json: (file or directory, directory in the run)."""
     folder, first = reading.folder, (reading.first_result or {})["evaluation"]
     files = [
         (folder.checkpoint_path, "checkpoint"),
@@ -264,4 +266,4 @@ def artifacts(reading: TrialReading) -> list[tuple[Path, str]]:
         (folder.training_path, ""),
         (folder.patch_path, ""),
     ]
-    return [(path, place) for path, place in files if path.exists()]
+    return [(path, directory) for path, directory in files if path.exists()]

@@ -1,4 +1,4 @@
-"""Addresses of tracking servers and the client's environment; does not import mlflow."""
+"""Addresses of tracking servers, and the environment of MLflow's client; does not import mlflow."""
 
 from __future__ import annotations
 
@@ -8,45 +8,45 @@ import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from mucon.errors import InputError
+from mucon.errors import InputError, Problem
 
 DEFAULT_PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
-CONNECT = 5.0
-"""Seconds in which a server takes a connection."""
+CONNECT_SECONDS = 5.0
+"""Time limit for connecting to a server."""
 UI_PORT = 5000
 SQLITE_HEADER = b"SQLite format 3\x00"
 
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # the shipper tries again by itself: four minutes of waiting help nobody
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # the tracker retries; the default blocks for four minutes
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # two lines and one request for each trial
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # saves two lines and one request per trial
 }
-"""What mlflow reads when it is imported; a variable that the user has set stays."""
+"""Variables that mlflow reads when it is imported."""
 
 
 class ServerError(Exception):
-    """The tracking server does not answer or refuses a request."""
+    """The tracking server does not respond or rejects a request."""
 
 
 def set_environment() -> None:
-    """Sets the variables of `ENVIRONMENT` that are not set, in this process, before mlflow is imported."""
+    """Sets the variables of `ENVIRONMENT` that the user has not set; must be called before mlflow is imported."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
 
 
 def checked_uri(uri: str) -> str:
-    """The address in the form that MLflow's client takes on every machine.
+    """The address in the form that MLflow's client accepts on every machine.
 
-    A path of sqlite becomes absolute and its folder is made; plain `postgresql:` names the driver that is installed.
+    Makes the path of an SQLite database absolute and creates its folder; adds the installed driver to `postgresql:`.
 
     >>> checked_uri("http://127.0.0.1:5000/")
     'http://127.0.0.1:5000'
 
     Raises:
-        InputError: no tracking server has such an address, or the driver for it is missing.
+        InputError: an unsupported address, a missing database driver, or a file that is not an SQLite database.
     """
     scheme = uri.partition(":")[0]
     kind = scheme.partition("+")[0]
@@ -61,25 +61,31 @@ def checked_uri(uri: str) -> str:
     if kind in ("mysql", "mssql") and urlsplit(uri).hostname:
         return uri
     raise InputError(
-        "--tracking-uri is sqlite:///PATH, http(s)://HOST:PORT or postgresql+psycopg2://USER@HOST:PORT/NAME, "
-        f"{uri!r} is none of them: for a local file write sqlite:///mlflow.db"
+        Problem(
+            rule="unsupported",
+            place="--tracking-uri",
+            value=uri,
+            expected="sqlite:///PATH, http(s)://HOST:PORT or postgresql+psycopg2://USER@HOST:PORT/NAME",
+            hint="sqlite:///mlflow.db is a local file",
+        )
     )
 
 
 def check_connection(uri: str) -> None:
-    """Passes where something listens at a server's address; a database's client would ask for a quarter of an hour.
+    """Connects to a server's address once; the client of a database would retry for a quarter of an hour.
 
     Raises:
-        OSError: nothing answers within five seconds.
+        OSError: no connection within five seconds.
     """
     parts = urlsplit(uri)
     kind = parts.scheme.partition("+")[0]
     if kind in DEFAULT_PORTS:
-        socket.create_connection((parts.hostname or "localhost", parts.port or DEFAULT_PORTS[kind]), CONNECT).close()
+        address = (parts.hostname or "localhost", parts.port or DEFAULT_PORTS[kind])
+        socket.create_connection(address, CONNECT_SECONDS).close()
 
 
 def artifact_location(uri: str) -> str | None:
-    """Where a new experiment keeps its artifacts: with a server it decides, with a bare database we do.
+    """Where a new experiment stores its artifacts; None if the server chooses the location.
 
     >>> artifact_location("sqlite:////data/results/mlflow.db")
     '/data/results/mlartifacts'
@@ -91,7 +97,7 @@ def artifact_location(uri: str) -> str | None:
 
 
 def ui_command(uri: str) -> str:
-    """The command that shows a bare database in a browser.
+    """The command that serves a database to browsers.
 
     >>> ui_command("sqlite:////data/mlflow.db")
     'mlflow server --host 127.0.0.1 --port 5000 --backend-store-uri sqlite:////data/mlflow.db'
@@ -100,7 +106,7 @@ def ui_command(uri: str) -> str:
 
 
 def run_page(uri: str, experiment: str, run: str) -> str:
-    """The page of a run; that of a bare database once `ui_command` serves it. Names and passwords are left out.
+    """The page of a run, without user name and password; for a database, the page that `ui_command` serves.
 
     >>> run_page("https://me:secret@tracks.example:8080/mlflow", "1", "f00")
     'https://tracks.example:8080/mlflow/#/experiments/1/runs/f00?workflowType=machine_learning'
@@ -122,20 +128,31 @@ def _check_sqlite(path: Path, uri: str) -> None:
                 head = file.read(len(SQLITE_HEADER))
             if head not in (b"", SQLITE_HEADER):
                 raise InputError(
-                    f"{uri} names an SQLite database, {path} is a file of another kind: "
-                    "name another with --tracking-uri"
+                    Problem(
+                        rule="type",
+                        place="--tracking-uri",
+                        value=uri,
+                        message=f"{path} is not an SQLite database",
+                    )
                 )
     except OSError as error:
-        raise InputError(f"{uri} names a file that can be opened, {path} cannot ({error}): name another") from error
+        raise InputError(
+            Problem(rule="unreadable", place="--tracking-uri", value=uri, message=f"cannot open {path} ({error})")
+        ) from error
 
 
 def _postgresql_driver(scheme: str, uri: str) -> str:
-    """SQLAlchemy 2.1 takes plain `postgresql:` for psycopg 3, older ones for psycopg2: the installed one is named."""
+    """The scheme with an installed driver; for plain `postgresql:` the default depends on SQLAlchemy's version."""
     driver = scheme.partition("+")[2]
     for candidate in (driver,) if driver else ("psycopg2", "psycopg"):
         if importlib.util.find_spec(candidate) is not None:
             return f"postgresql+{candidate}"
     raise InputError(
-        f"{uri} needs the driver {driver or 'psycopg2'}, which is not installed: pip install 'mucon[postgresql]', and "
-        "write postgresql+psycopg2://"
+        Problem(
+            rule="missing",
+            place="--tracking-uri",
+            value=uri,
+            message=f"the database driver {driver or 'psycopg2'} is not installed",
+            hint="pip install 'mucon[postgresql]' and use postgresql+psycopg2://",
+        )
     )

@@ -17,14 +17,13 @@ SHIP_SECONDS = 2.0
 
 
 class Shipping:
-    """Ships trial folders until it is told to finish.
+    """Ships trial directories until `finish` or `abandon` is called.
 
-    All calls of the tracker are made by one thread. A server that is not there when the sweep starts is asked again
-    with each shipment.
+    One thread makes all calls of the tracker. If the server does not respond at the start, each shipment tries again.
 
     Args:
-        tracker: not yet open.
-        folders: of the sweep's trials; those that do not exist yet are shipped when they do.
+        tracker: a tracker that is not open yet.
+        folders: directories of the sweep's trials, which need not exist yet.
     """
 
     def __init__(self, tracker: Tracker, folders: Sequence[TrialFolder]) -> None:
@@ -43,7 +42,7 @@ class Shipping:
 
     @property
     def where(self) -> str:
-        """How people look at what was shipped."""
+        """The page of the sweep, see `Tracker.where`."""
         return self._tracker.where
 
     def links(self) -> Links:
@@ -53,7 +52,7 @@ class Shipping:
         return self._links
 
     def finish(self, tables: Mapping[str, Path]) -> Shipment:
-        """Ships the rest and the sweep's tables; reports what could not be shipped."""
+        """Ships the rest and the sweep's tables; returns what could not be shipped."""
         self._tables = tables
         self._finish.set()
         self._drain.set()

@@ -12,19 +12,19 @@ from sweeps.service.trials.results_folder import ResultsFolder
 def sync(results: ResultsFolder, uri: str, *, patience: float = PATIENCE_SECONDS) -> dict[str, Shipment]:
     """Brings the runs of all sweeps and trials of a results folder up to date.
 
-    Complete runs are left alone; missing, deleted and unfinished ones are made or completed. A trial is shown under
-    the oldest sweep that uses it; one that no sweep uses is shown under `other_trials`.
+    Complete runs do not change; missing, deleted and unfinished ones are created or completed. A trial belongs to the
+    oldest sweep that uses it, or to `other_trials` if no sweep does.
 
     Args:
         results: the results folder.
         uri: address of the tracking server.
-        patience: seconds for which a server that does not answer is asked again, for each sweep.
+        patience: seconds per sweep during which a server that does not respond is asked again.
 
     Returns:
-        Sweep's name -> what was achieved.
+        Sweep's name -> its shipment.
 
     Raises:
-        InputError: no trials there, a damaged record, or a server that does not answer.
+        InputError: no trials, a damaged record, or a server that does not respond.
     """
     trials = {folder.identity: folder for folder in results.trials()}
     if not trials:
@@ -41,22 +41,22 @@ def sync(results: ResultsFolder, uri: str, *, patience: float = PATIENCE_SECONDS
     others = sorted(set(trials) - {identity for sweep in sweeps for identity in sweep.rows})
     if others:
         sweeps.append(_others(results, others, sweeps))
-    achieved: dict[str, Shipment] = {}
+    shipments: dict[str, Shipment] = {}
     for record in sweeps:
         folders = [trials[identity] for identity in record.rows if identity in trials]
         with Tracker(uri, record.experiment_name, record.sweep, record.rows) as tracker:
-            achieved[record.sweep.name] = tracker.finish(folders, record.tables, patience)
+            shipments[record.sweep.name] = tracker.finish(folders, record.tables, patience)
             if record.created is not None:
                 write_links(results.sweep(record.sweep.name), tracker.links)
-    return achieved
+    return shipments
 
 
 def _others(results: ResultsFolder, identities: list[str], sweeps: list[SweepRecord]) -> SweepRecord:
-    """A record for the trials that no sweep uses."""
+    """A record of the trials that no sweep uses."""
     return SweepRecord(
         sweep=SweepInfo(
             name="other_trials",
-            title="Trials that belong to no sweep of this results folder",
+            title="Trials that no sweep of this results folder uses",
             command=f"mucon-sweeps sync {results.path}",
             config={},
         ),

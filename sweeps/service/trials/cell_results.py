@@ -20,8 +20,8 @@ class VideoScores:
     """Scores of the test videos.
 
     Attributes:
-        ids: of the videos `[V]`.
-        values: (prediction, metric) -> `[V]`, NaN where a video does not define the metric.
+        ids: names of the videos `[V]`.
+        values: (prediction, metric) -> `[V]`, NaN where the metric is undefined for a video.
     """
 
     ids: tuple[str, ...]
@@ -29,7 +29,7 @@ class VideoScores:
 
     @classmethod
     def of(cls, per_video: Collection[Mapping[str, Any]], wanted: Collection[tuple[str, str]]) -> VideoScores:
-        """Of a result's `per_video` what is wanted, by prediction and metric; what no video has is left out.
+        """Selects (prediction, metric) pairs from a result's `per_video`; pairs that no video has are left out.
 
         >>> scores = VideoScores.of([{"id": "a", "full": {"mof": 0.5, "iod": None}}], [("full", "mof"), ("full", "x")])
         >>> scores.by_id("full", "mof"), scores.by_id("full", "x")
@@ -37,13 +37,13 @@ class VideoScores:
         """
         values = {}
         for prediction, metric in sorted(wanted):
-            found = [row.get(prediction, {}).get(metric) for row in per_video]
-            if any(value is not None for value in found):
-                values[prediction, metric] = np.array(found, dtype=np.float64)  # None becomes NaN
+            scores = [row.get(prediction, {}).get(metric) for row in per_video]
+            if any(score is not None for score in scores):
+                values[prediction, metric] = np.array(scores, dtype=np.float64)  # None becomes NaN
         return cls(tuple(sys.intern(row["id"]) for row in per_video), values)
 
     def by_id(self, prediction: str, metric: str) -> dict[str, float | None]:
-        """Video -> its score, None where it is undefined; empty where nothing is known."""
+        """Video -> score, None if undefined; empty if the pair was not selected."""
         values = self.values.get((prediction, metric))
         if values is None:
             return {}
@@ -56,9 +56,9 @@ class CellResult:
 
     Attributes:
         state: state of its trial.
-        reason: reason for that state.
-        scores: of a finished cell, prediction -> metric -> value, see `table_values`; empty otherwise.
-        videos: of a finished cell whose result has them, the scores of the test videos that tables show.
+        reason: reason for that state, if there is one.
+        scores: prediction -> metric -> value, see `table_values`; empty unless the cell is finished.
+        videos: scores of the test videos; None unless the cell is finished.
     """
 
     state: State
@@ -72,12 +72,12 @@ class CellResult:
         return self.state is State.FINISHED
 
     def value(self, prediction: str, metric: str) -> float | None:
-        """A score, or None where the cell is not finished or the score is undefined."""
+        """A score; None if the cell is not finished or the score is undefined."""
         return self.scores.get(prediction, {}).get(metric)
 
     @property
     def training_seconds(self) -> float | None:
-        """Seconds of the training, or None where the cell is not finished."""
+        """Seconds of the training; None if the cell is not finished."""
         return next(iter(self.scores.values()), {}).get("training_seconds")
 
 

@@ -1,10 +1,10 @@
-"""The trial directory is the single source of truth, whatever Ray, MLflow or a driver report.
+"""The trial directory: the single source of truth, regardless of what Ray, MLflow or a driver report.
 
 ```
 trials/IDENTITY/
-  trial.json                               what is trained (written once, first)
+  trial.json                               configuration and data (written first)
   journal.jsonl                            environment, states, epochs
-  lease-00000001.json                      who may write here
+  lease-00000001.json                      the process that may write here
   run/                                     the checkpoint
   source.patch                             output of `git diff HEAD`, if the packages are in a modified working copy
   training.json                            seconds and sha256 of the weights; written when training has finished
@@ -12,11 +12,12 @@ trials/IDENTITY/
   evaluations/EVALUATION/result.json       scores; written last, so that it marks a finished evaluation
 ```
 
-Format 1 kept the first evaluation in the directory itself; `upgrade` converts it.
+Format 1 stored the first evaluation in the directory itself; `upgrade` converts it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from mucon.errors import InputError, Problem
+from storage import failpoints
 from sweeps.service.trials import lease
 
 FORMAT_VERSION = 2
@@ -45,11 +47,11 @@ class State(StrEnum):
     STOPPED = "stopped"
     """Interrupted with a checkpoint."""
     DIVERGED = "diverged"
-    """A loss became NaN or infinite: training again gives the same bits and ends the same way."""
+    """A loss became NaN or infinite; training again would give the same bits."""
 
 
 TO_RUN = frozenset({State.MISSING, State.RUNNING, State.LOST, State.FAILED, State.STOPPED})
-"""The states in which a sweep has something left to do or to wait for."""
+"""States of trials that a sweep runs or waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class TrialFolder:
 
     @property
     def trial_path(self) -> Path:
-        """What is trained."""
+        """The file with configuration and data."""
         return self.path / "trial.json"
 
     @property
@@ -110,9 +112,11 @@ class TrialFolder:
         return self.evaluation_path(evaluation) / "predictions"
 
     def write_trial(self, trial: Mapping[str, Any]) -> None:
-        """Writes trial.json unless it exists."""
+        """Writes trial.json unless it exists; `data` is added to an existing file that lacks it."""
         if not self.trial_path.exists():
             write_json(self.trial_path, {"format_version": FORMAT_VERSION, **trial})
+        elif "data" in trial and "data" not in (existing := read_versioned(self.trial_path)):
+            write_json(self.trial_path, {**existing, "data": trial["data"]})
 
     def write_training(self, *, weights_sha256: str, train_seconds: float) -> None:
         """Marks the training as finished, atomically."""
@@ -120,18 +124,21 @@ class TrialFolder:
         write_json(self.training_path, {"format_version": FORMAT_VERSION, **value})
 
     def write_result(self, evaluation: str, result: Mapping[str, Any]) -> None:
-        """Writes an evaluation's result.json, atomically; the trial's first result says so."""
+        """Writes an evaluation's result.json, atomically; the trial's first result has `first` set."""
         first = not any(self.path.glob("evaluations/*/result.json"))
         path = self.result_path(evaluation)
         path.parent.mkdir(parents=True, exist_ok=True)
         value = {"identity": self.identity, "evaluation": evaluation, "first": first, **result}
         write_json(path, {"format_version": FORMAT_VERSION, **value})
 
-    def upgrade(self) -> None:
+    def upgrade(self, *, is_held: bool = False) -> None:
         """Converts a directory of format 1: its first evaluation moves under `evaluations/`. Nothing is retrained.
 
-        Does nothing to format 2, or while another process holds the trial. A kill at any moment leaves a directory
-        that the next call completes.
+        Does nothing to format 2, or while another process holds the trial. After a kill at any moment the next call
+        completes the conversion.
+
+        Args:
+            is_held: whether this process holds the trial's lease.
 
         Raises:
             InputError: the directory is damaged, of an unknown format version, or cannot be written.
@@ -140,10 +147,10 @@ class TrialFolder:
         if not old.exists():
             return
         try:
-            held = lease.acquire(self.path)
-            if held is None:
+            held = None if is_held else lease.acquire(self.path)
+            if held is None and not is_held:
                 return
-            with held:
+            with held or contextlib.nullcontext():
                 if old.exists():
                     self._move_first(old)
         except OSError as error:
@@ -158,16 +165,22 @@ class TrialFolder:
             ) from error
 
     def _move_first(self, old: Path) -> None:
+        """Moves the first evaluation; the old result is removed last, so that an interrupted move is repeated."""
         result = read_versioned(old)
         evaluation = str(result["evaluation"])
         predictions = self.path / "predictions"
         self.evaluation_path(evaluation).mkdir(parents=True, exist_ok=True)
+        failpoints.reach("sweeps.trials.upgrade")
         if predictions.exists() and not self.predictions_path(evaluation).exists():
             predictions.rename(self.predictions_path(evaluation))
+        failpoints.reach("sweeps.trials.upgrade")
         self.write_training(weights_sha256=result["weights_sha256"], train_seconds=result["train_seconds"])
+        failpoints.reach("sweeps.trials.upgrade")
         write_json(self.result_path(evaluation), {**result, "format_version": FORMAT_VERSION, "first": True})
+        failpoints.reach("sweeps.trials.upgrade")
         if self.trial_path.exists():
             write_json(self.trial_path, {**read_versioned(self.trial_path), "format_version": FORMAT_VERSION})
+        failpoints.reach("sweeps.trials.upgrade")
         old.unlink()
 
 

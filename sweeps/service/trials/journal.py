@@ -1,4 +1,4 @@
-"""A trial's journal: one JSON object a line, appended and flushed, read while it is being written."""
+"""A trial's journal: one JSON object per line, appended and flushed; it can be read while it is being written."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ Record = dict[str, Any]
 
 
 def milliseconds() -> int:
-    """Now, in whole milliseconds since 1970."""
+    """The current time in whole milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
 def read(path: Path, offset: int = 0) -> tuple[list[Record], int]:
-    """The whole lines of a journal behind a place, and the place behind the last of them.
+    """Reads the complete lines of a journal from an offset on.
 
-    A last line without its line feed is being written, or was torn by a kill: it is left for the next call.
+    A last line without a line feed is still being written or was cut off by a kill; the next call reads it.
 
     Args:
-        path: the journal; a file that does not exist is an empty journal.
-        offset: bytes already read; one behind the end of the file (it was cut) begins anew at the file's start.
+        path: the journal; a missing file is an empty journal.
+        offset: bytes already read; an offset beyond the end of the file (the file was cut) restarts at 0.
 
     Returns:
-        The records, and the offset for the next call.
+        The records and the offset for the next call.
     """
     try:
         with path.open("rb") as file:
@@ -42,19 +42,18 @@ def read(path: Path, offset: int = 0) -> tuple[list[Record], int]:
 
 
 def last_status(records: list[Record]) -> Record | None:
-    """The newest status record, or None."""
+    """The newest status record; None if there is none."""
     return next((record for record in reversed(records) if record["kind"] == "status"), None)
 
 
 class Journal:
     """Appends to a journal; only the owner of the trial's lease opens one.
 
-    Opening cuts a torn last line. An epoch's record is made once: when an epoch behind the last checkpoint is trained
-    again (to the same bits), its record stands already, with the timestamp under which it was perhaps sent, and is
-    not repeated.
+    Opening removes an incomplete last line. Each epoch has one record: an epoch after the last checkpoint that is
+    trained again (to the same bits) keeps its first record, whose timestamp a tracking server may already have.
 
     Args:
-        path: the file; it is created with its folder.
+        path: the file; it is created together with its folder.
     """
 
     def __init__(self, path: Path) -> None:
@@ -71,24 +70,24 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Closes the file; what was appended is on disk."""
+        """Closes the file."""
         self._file.close()
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """One line, in a single write, flushed to the operating system.
+        """Appends one line in a single write and flushes it to the operating system.
 
         Raises:
-            ValueError: a value is NaN or infinite, which JSON cannot say.
+            ValueError: a value is NaN or infinite, which JSON does not support.
         """
         line = json.dumps(record, allow_nan=False, ensure_ascii=False)
         self._file.write(line.encode() + b"\n")
         self._file.flush()
 
     def epoch(self, step: int, metrics: Mapping[str, float]) -> bool:
-        """The metrics of a finished epoch, unless that epoch has a record already.
+        """Records the metrics of a finished epoch, unless the epoch already has a record.
 
         Returns:
-            Whether a record was made.
+            Whether a record was added.
         """
         if step in self._steps:
             return False
@@ -97,7 +96,7 @@ class Journal:
         return True
 
     def status(self, status: str, *, reason: str | None, host: str, pid: int) -> None:
-        """A change of the trial's state, with its reason; made durable, because a state decides what runs again."""
+        """Records a change of the trial's state durably, because the state determines what runs again."""
         self.append(
             {
                 "kind": "status",

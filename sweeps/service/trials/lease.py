@@ -1,8 +1,8 @@
-"""Who may write into a folder: a lease that is created exclusively, renewed, and lost when it is not.
+"""The exclusive right to write into a folder: a lease that is renewed by its holder and expires otherwise.
 
-A lease is a numbered file, `lease-00000001.json`; the highest number counts. A lease that expired or was released is
-never changed or removed by another: its successor is the exclusive creation of the next number, so of many that try
-exactly one succeeds, with nothing more than exclusive creation (on a bucket: a conditional put).
+A lease is a numbered file, `lease-00000001.json`; the highest number counts. Nobody changes or removes the expired or
+released lease of another process: its successor is created exclusively under the next number, so that exactly one of
+several processes succeeds. Exclusive creation (on a bucket: a conditional put) is all that this needs.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-DURATION = 45.0
+LEASE_SECONDS = 45.0
 """Seconds after its last renewal at which a lease expires."""
-RENEWALS = 4.5
-"""Renewals in that time: one every 10 seconds."""
+RENEWALS_PER_LEASE = 4.5
+"""Number of renewals in that time: one every 10 seconds."""
 
 
 class LeaseLostError(Exception):
-    """This process has not renewed its lease in time, or another holds the next one: it must not write any more."""
+    """This process did not renew its lease in time, or another process holds the next one: it must stop writing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Who holds a lease.
+    """The process that holds a lease.
 
     Attributes:
-        token: drawn at random for each acquisition.
+        token: random, new for each acquisition.
         host: name of the machine.
-        pid: process.
-        process_start: when that process was started, in the kernel's ticks since boot, or -1 where it is not known;
-            it tells the process from a later one with its number.
-        expires: seconds since 1970; 0 when the lease was released.
+        pid: process number.
+        process_start: start of the process in kernel ticks since boot, -1 if unknown; distinguishes it from a later
+            process with the same number.
+        expires: seconds since 1970; 0 once the lease is released.
     """
 
     token: str
@@ -48,7 +48,7 @@ class Holder:
 
     @property
     def alive(self) -> bool:
-        """Whether the lease counts: it has not expired and its process, where it can be looked at, still runs.
+        """Whether the lease has not expired and its process, if it is on this machine, still runs.
 
         >>> Holder(token="a", host="elsewhere", pid=1, process_start=-1, expires=0.0).alive
         False
@@ -62,16 +62,16 @@ class Holder:
 
 
 def holder(folder: Path) -> Holder | None:
-    """Who holds the folder's lease now, or None when nobody does."""
+    """The current holder of the folder's lease; None if there is none."""
     newest = _newest(folder)
-    found = _read(folder, newest) if newest else None
-    return found if found is not None and found.alive else None
+    owner = _read(folder, newest) if newest else None
+    return owner if owner is not None and owner.alive else None
 
 
 class Lease:
     """The right to write into a folder, renewed by a thread until it is released.
 
-    Use `acquire`; as a context manager it is released at the end.
+    Created by `acquire`; a context manager that releases the lease at its end.
     """
 
     def __init__(self, folder: Path, number: int, holder: Holder, duration: float) -> None:
@@ -90,31 +90,29 @@ class Lease:
         self.release()
 
     def check(self) -> None:
-        """Passes while this process holds the lease; cheap enough for every training step.
+        """Checks that this process still holds the lease; cheap enough for every training step.
 
         Raises:
-            LeaseLostError: it was not renewed in time (the machine slept, the disk hung) or has a successor.
+            LeaseLostError: the lease was not renewed in time (the machine slept, the disk hung) or has a successor.
         """
         if self._lost or time.monotonic() > self._valid_until:
             self._lost = True
-            raise LeaseLostError(
-                f"the lease of {self._folder} is lost: another process may be writing there, so this one stops"
-            )
+            raise LeaseLostError(f"lost the lease of {self._folder}; another process may be writing there")
 
     def release(self) -> None:
-        """Gives the lease back, unless it is lost; the thread ends."""
+        """Releases the lease, unless it is lost, and ends the thread."""
         self._released.set()
         self._thread.join()
         if not self._lost and _newest(self._folder) == self._number:
             self._write(expires=0.0)
 
     def _keep(self) -> None:
-        while not self._released.wait(self._duration / RENEWALS):
+        while not self._released.wait(self._duration / RENEWALS_PER_LEASE):
             started = time.monotonic()
             if self._lost or started > self._valid_until or _newest(self._folder) != self._number:
                 self._lost = True
                 return
-            # A disk that does not answer is what expiry is for: the next round tries again.
+            # a disk that does not respond: the next round tries again, or the lease expires
             with contextlib.suppress(OSError):
                 self._write(expires=time.time() + self._duration)
                 self._valid_until = started + self._duration
@@ -127,22 +125,22 @@ class Lease:
         temporary.replace(path)
 
 
-def acquire(folder: Path, *, duration: float = DURATION) -> Lease | None:
-    """The folder's lease, or None when another process holds it.
+def acquire(folder: Path, *, duration: float = LEASE_SECONDS) -> Lease | None:
+    """Acquires the folder's lease.
 
     Args:
-        folder: what is written into; it is created.
-        duration: seconds after a renewal at which the lease expires; the clocks of machines that share the folder
-            differ by much less.
+        folder: the folder; it is created if it does not exist.
+        duration: seconds after a renewal at which the lease expires; must be much longer than the clocks of the
+            machines that share the folder differ.
 
     Returns:
-        A lease that renews itself, or None.
+        A lease that renews itself; None if another process holds it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     newest = _newest(folder)
     if newest:
-        found = _read(folder, newest)
-        if found is not None and found.alive:
+        owner = _read(folder, newest)
+        if owner is not None and owner.alive:
             return None
     pid = os.getpid()
     mine = Holder(
@@ -157,7 +155,7 @@ def acquire(folder: Path, *, duration: float = DURATION) -> Lease | None:
             file.write(json.dumps(asdict(mine)))
     except FileExistsError:
         return None
-    if _newest(folder) != newest + 1:  # so old a look at the folder that others have come and gone since
+    if _newest(folder) != newest + 1:  # `newest` was outdated: others acquired and released since
         _path(folder, newest + 1).unlink()
         return None
     for number in _numbers(folder):
@@ -179,7 +177,7 @@ def _newest(folder: Path) -> int:
 
 
 def _read(folder: Path, number: int) -> Holder | None:
-    """The holder that a lease file names; a file whose writer has not got that far names an unknown, living one."""
+    """The holder in a lease file; an unknown, living one while the file has no content yet."""
     path = _path(folder, number)
     try:
         text = path.read_text()
@@ -189,11 +187,11 @@ def _read(folder: Path, number: int) -> Holder | None:
     try:
         return Holder(**json.loads(text))
     except json.JSONDecodeError:
-        return Holder(token="", host="unknown", pid=0, process_start=-1, expires=written + DURATION)
+        return Holder(token="", host="unknown", pid=0, process_start=-1, expires=written + LEASE_SECONDS)
 
 
 def _process_start(pid: int) -> int:
-    """Field 22 of the kernel's line about a process; -2 for a process that is gone, -1 where there is no such line."""
+    """Field 22 of /proc/PID/stat; -2 if the process is gone, -1 on systems without /proc."""
     if not Path("/proc/self/stat").exists():
         try:
             os.kill(pid, 0)

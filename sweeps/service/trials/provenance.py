@@ -1,4 +1,4 @@
-"""Where and with what a trial ran: recorded with it, never part of its identity."""
+"""Environment and source of a trial: recorded with it, never part of its identity."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from mucon.machine import cpu_name
 PACKAGES = ("mucon", "torch", "numpy", "numba", "scipy", "safetensors", "pyarrow", "ray", "mlflow")
 
 ROOT = Path(mucon.__file__).resolve().parent.parent
-"""Where these packages lie."""
-MAX_PATCH = 2**20
-"""Bytes of a patch that are kept."""
+"""The folder that contains the packages."""
+MAX_PATCH_BYTES = 2**20
+"""Longer patches are truncated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The working copy that this package lies in; all is empty where there is none.
+    """The git working copy of the packages; all attributes are empty without one.
 
     Attributes:
-        commit: its newest.
-        patch: what was changed since, as `git diff HEAD` tells it.
-        untracked: modules of the packages that git does not know, which are in no patch.
+        commit: hash of HEAD.
+        patch: output of `git diff HEAD`.
+        untracked: untracked modules of the packages, which the patch does not contain.
     """
 
     commit: str = ""
@@ -43,7 +43,7 @@ class Source:
     untracked: tuple[str, ...] = ()
 
     def facts(self) -> dict[str, Any]:
-        """Plain values; the patch as its digest and size."""
+        """Plain values, with the patch's digest and size instead of the patch."""
         if not self.commit:
             return {}
         facts: dict[str, Any] = {"git_commit": self.commit, "git_changed": bool(self.patch or self.untracked)}
@@ -55,15 +55,15 @@ class Source:
         return facts
 
     def write_patch(self, path: Path) -> None:
-        """Writes the patch, or removes an older one where nothing was changed; a long one is cut and says so."""
+        """Writes the patch, truncated with a note if it is long; removes the file if there are no changes."""
         if not self.patch:
             path.unlink(missing_ok=True)
             return
-        kept = self.patch
-        if len(kept) > MAX_PATCH:
-            told = f"\n# cut: the first {MAX_PATCH} of {len(kept)} bytes\n"
-            kept = kept[:MAX_PATCH] + told.encode()
-        path.write_bytes(kept)
+        patch = self.patch
+        if len(patch) > MAX_PATCH_BYTES:
+            note = f"\n# truncated: the first {MAX_PATCH_BYTES} of {len(patch)} bytes\n"
+            patch = patch[:MAX_PATCH_BYTES] + note.encode()
+        path.write_bytes(patch)
 
 
 def environment(
@@ -72,11 +72,11 @@ def environment(
     """Versions, machine, device and source of this process, as plain values.
 
     Args:
-        device: where the trial computes, as `cpu` or `cuda`.
-        threads: processor threads of its arithmetic.
-        precision: that was asked for; what is recorded is what the device can do.
-        command: the command line for which the trial runs; when empty, this process's own.
-        source: of the packages; looked up when it is not given.
+        device: `cpu` or `cuda`.
+        threads: CPU threads of the arithmetic.
+        precision: the requested one; the recorded one is what the device supports.
+        command: command line of the sweep; default: that of this process.
+        source: default: the current working copy.
     """
     return {
         "python": platform.python_version(),
@@ -95,7 +95,7 @@ def environment(
 
 
 def resolve_device(device: str) -> str:
-    """`auto` as `cuda` where torch sees a graphics processor, else as `cpu`; anything else as it is."""
+    """Resolves `auto` to `cuda` if a GPU is available, otherwise to `cpu`."""
     return str(choose_device(device)) if device == "auto" else device
 
 
@@ -107,11 +107,7 @@ def _version(package: str) -> str | None:
 
 
 def find_source(root: Path = ROOT) -> Source:
-    """The working copy at a place, as it is now.
-
-    Args:
-        root: the folder that holds the packages.
-    """
+    """The current state of a working copy; an empty one if `root` is not a git repository."""
     if not (root / ".git").exists():
         return Source()
     ours = [f"{name}/*.py" for name in ("mucon", "storage", "sweeps")]

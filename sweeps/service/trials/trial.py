@@ -1,9 +1,10 @@
-"""A trial: one training and one evaluation of it, as everything that a worker needs to know."""
+"""A trial: everything that a worker needs for one training and one evaluation of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,18 @@ from sweeps.service.trials.identity import evaluation_identity, training_identit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One training and one evaluation of it: everything that a worker needs to know.
+    """One training and one evaluation of it.
 
     Attributes:
-        identity: of the training; the trial folder's name.
+        identity: identity of the training, the name of the trial's directory.
         evaluation: identity of the evaluation.
-        config: the full configuration, with its seed.
-        differences: what of it is not the default, by path.
+        config: the full configuration, including the seed.
+        differences: path -> value of the settings that differ from the defaults.
         split: name of the split.
-        data_fingerprint: of that split's videos.
+        data_fingerprint: hash of the split's videos.
         store: absolute path of the store.
-        part: what is evaluated.
-        task: with which task.
+        part: the evaluated part of the split.
+        task: `segmentation` or `alignment`.
     """
 
     identity: str
@@ -41,20 +42,24 @@ class Trial:
 
     @property
     def key(self) -> str:
-        """Of the training and the evaluation together: what a cell of a table is."""
+        """Identity of training and evaluation together, which identifies a cell of a table."""
         return f"{self.identity}-{self.evaluation}"
 
     @property
     def decoding_choices(self) -> dict[str, Any]:
-        """What of the decoding is not the default, by path."""
+        """Path -> value of the decoding settings that differ from the defaults."""
         return _decoding_choices(self.differences)
 
     @classmethod
     def of(
         cls, config: TrainConfig, *, split: str, data_fingerprint: str, store: str, task: str = "segmentation"
     ) -> Trial:
-        """The trial that a configuration with its seed makes on a split."""
-        config = TrainConfig.from_dict(config.to_dict())  # floats are floats, whoever wrote 1 for 1.0
+        """The trial of a configuration, including its seed, on a split.
+
+        Raises:
+            InputError: the model of `training.warm_start` is missing or damaged.
+        """
+        config = TrainConfig.from_dict(config.to_dict())  # turns 1 into 1.0 for settings that are floats
         differences = {path: value for path, value in config.differences().items() if path != "seed"}
         return cls(
             identity=training_identity(
@@ -74,7 +79,7 @@ class Trial:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for trial.json and for the way to a worker."""
+        """Plain values, for trial.json and for workers."""
         return {
             "identity": self.identity,
             "evaluation": self.evaluation,
@@ -102,7 +107,7 @@ class Trial:
             data_fingerprint=value["data_fingerprint"],
             store=value["store"],
             part=value["part"],
-            task=value.get("task", "segmentation"),  # trials of before there was another
+            task=value.get("task", "segmentation"),  # absent in older trials
         )
 
 
@@ -111,16 +116,23 @@ def _decoding_choices(differences: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _identifying(config: TrainConfig) -> dict[str, Any]:
-    """The settings of an identity; a model that training starts from counts by its weights, wherever it lies."""
+    """The settings of an identity; the model of `training.warm_start` is identified by its weights, not its path."""
     settings = config.trained_differences()
     if config.training.warm_start is not None:
-        trained = checkpoint.load(checkpoint.of_run(Path(config.training.warm_start)))
-        settings["training.warm_start"] = checkpoint.weights_sha256(trained.model)
+        folder = checkpoint.of_run(Path(config.training.warm_start).absolute())
+        state = folder / "state.json"
+        settings["training.warm_start"] = _weights_sha256(folder, state.stat().st_mtime_ns if state.exists() else 0)
     return settings
 
 
+@cache
+def _weights_sha256(folder: Path, modified: int) -> str:
+    """Digest of a checkpoint's weights; all cells of a sweep share the call, a rewritten checkpoint is read again."""
+    return checkpoint.weights_sha256(checkpoint.load(folder).model)
+
+
 def by_training(trials: Iterable[Trial]) -> list[tuple[Trial, ...]]:
-    """The trials grouped by training, in the order of their first ones: a training may have several evaluations."""
+    """Groups trials by training, in the order of each training's first trial."""
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
         groups.setdefault(trial.identity, []).append(trial)
