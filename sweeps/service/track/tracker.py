@@ -1,9 +1,8 @@
-"""The one shipper to MLflow.
+"""Brings the runs of a tracking server up to date with the trials' directories.
 
-Trials know no tracking server: they write their directories, and a `Tracker` beside the driver brings the server up to
-date. Each call compares what a run should contain with what it is known to contain and sends the difference. So sending
-again changes nothing, a kill at any moment leaves nothing that the next call does not complete, and a deleted run is
-made again.
+Trials do not access the tracking server. Each call of a `Tracker` compares the expected content of a run with its known
+content and sends the difference. Therefore sending again changes nothing, the next call completes what a kill has
+interrupted, and a deleted run is created again.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import getpass
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,10 +32,30 @@ if TYPE_CHECKING:
     from sweeps.service.track.client import Client
 
 TRACKING_EXPERIMENT = "mucon"
-"""One experiment of the tracking server for all sweeps, since sweeps share trials."""
+"""The MLflow experiment of all sweeps, because sweeps share trials."""
 PATIENCE_SECONDS = 20.0
-"""Seconds for which `finish` retries a server that does not answer."""
-LEFT_TO_DO = {State.MISSING, State.RUNNING, State.LOST, State.STOPPED}
+"""Seconds during which `finish` retries if the server does not respond."""
+MAX_MESSAGE_CHARACTERS = 300
+"""Characters of an error message that are shown."""
+INCOMPLETE_STATES = {State.MISSING, State.RUNNING, State.LOST, State.STOPPED}
+"""A sweep with a trial in one of these states is not finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A trial's directory when its run was last brought up to date.
+
+    Attributes:
+        state: the recorded state; None if the trial had not started.
+        journal_bytes: size of the journal. Every evaluation appends to it, before it begins and when it ends.
+        n_results: number of results.
+        is_held: whether a process held the trial.
+    """
+
+    state: State | None
+    journal_bytes: int
+    n_results: int
+    is_held: bool
 
 
 class Tracker:
@@ -43,12 +63,12 @@ class Tracker:
 
     Args:
         uri: `sqlite:///PATH`, `http(s)://HOST:PORT` or `postgresql+psycopg2://USER@HOST:PORT/NAME`.
-        experiment_name: MLflow's experiment; sweeps that share trials belong to one.
-        sweep: the sweep; its parent run is found by its name.
+        experiment_name: MLflow's experiment; sweeps that share trials belong to the same one.
+        sweep: the sweep, whose name identifies its parent run.
         rows: trial identity -> row of the table, for the names of the runs.
 
     Raises:
-        InputError: an unsupported address, or a sweep's name that a tag cannot hold.
+        InputError: an unsupported address, or a sweep's name that is not a valid tag.
     """
 
     def __init__(self, uri: str, experiment_name: str, sweep: SweepInfo, rows: Mapping[str, str] | None = None) -> None:
@@ -61,7 +81,7 @@ class Tracker:
         self.sweep = sweep
         self.rows = dict(rows or {})
         self._runs: dict[str, Run] = {}
-        self._seen: dict[str, tuple[object, State | None]] = {}
+        self._seen: dict[str, _Seen] = {}
         self._connection: Client | None = None
         self._parent = Run(run_id="")
 
@@ -74,7 +94,7 @@ class Tracker:
 
     @property
     def where(self) -> str:
-        """How people look at the sweep: the parent run's page, after the command that serves a bare database."""
+        """The parent run's page; for a database, preceded by the command that serves it."""
         page = self._page(self._parent)
         return page if self.uri.startswith("http") else f"{ui_command(self.uri)}   then {page}"
 
@@ -86,10 +106,10 @@ class Tracker:
         )
 
     def open(self) -> None:
-        """Connects, finds or makes the experiment and the parent run, and asks how far the server has each trial.
+        """Connects, finds or creates the experiment and the parent run, and finds the runs of the sweep's trials.
 
         Raises:
-            InputError: the server does not answer or refuses.
+            InputError: the server does not respond or rejects a request.
         """
         from sweeps.service.track.client import Client  # imports mlflow, which takes seconds
 
@@ -102,9 +122,9 @@ class Tracker:
             raise unreachable(self.uri, error) from error
 
     def ship(self, folders: Iterable[TrialFolder]) -> Shipment:
-        """Brings the runs of trials up to date; what the server does to it is reported, not raised.
+        """Brings the runs of trials up to date; failures are returned, not raised.
 
-        A server that cannot be reached ends the call; the next call tries everything again.
+        A server that does not respond ends the call; the next call tries everything again.
 
         Args:
             folders: directories of the trials.
@@ -114,12 +134,12 @@ class Tracker:
         silence: str | None = None
         for folder in folders:
             try:
-                if not self._is_seen(folder):
+                if not self._is_current(folder):
                     if silence is not None:
                         pending[folder.identity] = silence
                         continue
                     self._ship_one(folder)
-                if self._seen[folder.identity][1] is not None:
+                if self._seen[folder.identity].state is not None:
                     shipped.append(folder.identity)
             except InputError as error:
                 pending[folder.identity] = error.line
@@ -131,12 +151,12 @@ class Tracker:
     def finish(
         self, folders: Iterable[TrialFolder], tables: Mapping[str, Path], patience: float = PATIENCE_SECONDS
     ) -> Shipment:
-        """The last call: ships everything, attaches the tables to the parent run and ends it.
+        """Ships everything, attaches the tables to the parent run and ends that run.
 
         Args:
             folders: directories of all trials of the sweep.
-            tables: name -> file; Markdown is part of the parent's description too.
-            patience: seconds for which a server that does not answer is asked again.
+            tables: name -> file; Markdown files are also part of the parent run's description.
+            patience: seconds during which a server that does not respond is asked again.
         """
         every = list(folders)
         deadline = time.monotonic() + patience
@@ -149,14 +169,14 @@ class Tracker:
                 if shipment.unreachable is None:
                     self._finish_parent(every, tables)
             except (ServerError, OSError) as error:
-                pending = {folder.identity: _one_line(error) for folder in every if not self._is_seen(folder)}
+                pending = {folder.identity: _one_line(error) for folder in every if not self._is_current(folder)}
                 shipment = Shipment(pending=pending, unreachable=_one_line(error))
             if shipment.unreachable is None or time.monotonic() >= deadline:
                 return shipment
             time.sleep(min(1.0, patience))
 
     def close(self) -> None:
-        """Ends the parent run as killed, unless `finish` has ended it; does not wait for a silent server."""
+        """Ends the parent run as killed, unless `finish` has ended it; does not wait for the server."""
         if self._parent.run_id and self._parent.status == "RUNNING":
             with contextlib.suppress(ServerError, OSError):
                 check_connection(self.uri)
@@ -173,9 +193,9 @@ class Tracker:
         return run_page(self.uri, experiment, run.run_id)
 
     def _ship_one(self, folder: TrialFolder) -> None:
-        """Brings one run up to date; a run that was deleted meanwhile is made again."""
+        """Brings one run up to date; a run that was deleted meanwhile is created again."""
         check_connection(self.uri)
-        signature = _signature(folder)
+        journal_bytes, n_results, is_held = _signature(folder)  # before reading: changes from here on are seen later
         reading = TrialReading(folder)
         record = read_record(reading)
         if record is not None:
@@ -187,12 +207,12 @@ class Tracker:
                     raise
                 del self._runs[record.identity]
                 self._send(self._run_of(record), record, reading)
-        self._seen[folder.identity] = (signature, record.state if record else None)
+        self._seen[folder.identity] = _Seen(record.state if record else None, journal_bytes, n_results, is_held)
 
     def _send(self, run: Run, record: TrialRecord, reading: TrialReading) -> None:
-        """Parameters, values and tags, then the dataset, then the artifacts, and the end last: it marks the rest.
+        """Sends parameters, values and tags, then the dataset and the artifacts, and last the status, which marks them.
 
-        A finished run is left alone while the same trial is being trained in another results folder.
+        A finished run does not change while the same trial is trained in another results folder.
         """
         if run.status == STATUS[State.FINISHED] and record.state is not State.FINISHED:
             return
@@ -222,10 +242,10 @@ class Tracker:
         run.name, run.status = name, status
 
     def _run_of(self, record: TrialRecord) -> Run:
-        """The trial's one run in this experiment: known, found, or made.
+        """The trial's only run in this experiment; it is created if the server has none.
 
-        Two shippers, or a request that was answered too late and sent again, can make two: all of them keep the one
-        with the smaller id and delete the other.
+        Two trackers, or a request that was sent twice, can create two runs: every tracker keeps the one with the
+        smallest id and deletes the others.
         """
         identity = record.identity
         if identity not in self._runs:
@@ -242,7 +262,7 @@ class Tracker:
         return self._runs[identity]
 
     def _tags(self, run: Run, record: TrialRecord) -> dict[str, str]:
-        """The tags that this sweep adds; the sweep that trained the trial decides the run's parent and row."""
+        """The tags that this sweep sets; parent and row are set by the sweep that trained the trial."""
         row = self.rows.get(record.identity, "")
         tags = {f"sweep.{self.sweep.name}": row or "used"}
         if run.tags.get(OWNER_TAG) == self.sweep.name:
@@ -275,52 +295,66 @@ class Tracker:
             self._parent.status = "RUNNING"
 
     def _finish_parent(self, folders: Iterable[TrialFolder], tables: Mapping[str, Path]) -> None:
-        """Tables, description and counts; the sweep is finished when no trial has anything left to do."""
+        """Sends tables, description and counts, and ends the parent run."""
         run_id = self._parent.run_id
         for path in tables.values():
             self._client.log_files(run_id, path, "tables")
         whole = {"name": self.sweep.name, "title": self.sweep.title, "command": self.sweep.command}
         self._client.log_json(run_id, {**whole, "config": dict(self.sweep.config), "rows": self.rows}, "sweep.json")
-        states = Counter(self._seen.get(folder.identity, (None, None))[1] or State.MISSING for folder in folders)
+        seen = [self._seen.get(folder.identity) for folder in folders]
+        states = Counter((one.state if one else None) or State.MISSING for one in seen)
         counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
         self._client.log(
             run_id, tags={"mlflow.note.content": description(self.sweep, tables), "trials": counts or "none"}
         )
-        self._parent.status = "KILLED" if states.keys() & LEFT_TO_DO else "FINISHED"
+        self._parent.status = "KILLED" if states.keys() & INCOMPLETE_STATES else "FINISHED"
         self._client.end(run_id, self._parent.status)
 
     def _silence(self) -> str | None:
-        """The server's failure when it is asked for next to nothing, or None when it answers."""
+        """The error of a minimal request to the server; None if it responds."""
         try:
             self._client.check()
         except (ServerError, OSError) as error:
             return _one_line(error)
         return None
 
-    def _is_seen(self, folder: TrialFolder) -> bool:
-        return folder.identity in self._seen and self._seen[folder.identity][0] == _signature(folder)
+    def _is_current(self, folder: TrialFolder) -> bool:
+        """Whether the directory has not changed since its run was brought up to date."""
+        seen = self._seen.get(folder.identity)
+        if seen is None:
+            return False
+        if seen.state is State.FINISHED:  # only a further evaluation can change it
+            return seen.journal_bytes == _journal_bytes(folder)
+        return (seen.journal_bytes, seen.n_results, seen.is_held) == _signature(folder)
 
 
 def unreachable(uri: str, error: Exception) -> InputError:
-    """The problem of a tracking server that does not answer."""
+    """The error for a tracking server that does not respond."""
     return InputError(
         Problem(
             rule="unreachable",
             place="--tracking-uri",
             value=uri,
             message=f"cannot reach the tracking server at {uri} ({_one_line(error)})",
-            hint="start it, or name another one",
+            hint="start it or use another one",
         )
     )
 
 
-def _signature(folder: TrialFolder) -> tuple[int, bool, bool, int]:
-    """Changes whenever a trial's record does: the journal and the evaluations only grow, a lease ends."""
-    path = folder.journal_path
-    n_results = TrialReading(folder).n_results
-    held = not n_results and lease.holder(folder.path) is not None
-    return path.stat().st_size if path.exists() else 0, bool(n_results), held, n_results
+def _signature(folder: TrialFolder) -> tuple[int, int, bool]:
+    """Journal size, number of results and whether a process holds the trial: changes whenever the record does."""
+    size = _journal_bytes(folder)
+    if not size:  # not started
+        return 0, 0, False
+    return size, TrialReading(folder).n_results, lease.holder(folder.path) is not None
+
+
+def _journal_bytes(folder: TrialFolder) -> int:
+    try:
+        return folder.journal_path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]
+    return " ".join(str(error).split())[:MAX_MESSAGE_CHARACTERS]
