@@ -292,11 +292,11 @@ def _rounded(differences: Floats, largest: float) -> Floats:
 def too_few(counted: str, smallest: float, comparisons: int, needed: str) -> str:
     """The reason of an outcome without p.
 
-    >>> too_few("3 seeds on 1 split", 0.0495, 5, "5 seeds")
-    'too few values: 3 seeds on 1 split (smallest attainable p 0.0495, 0.247 after Holm over 5; 5 seeds are enough)'
+    >>> print(too_few("3 seeds on 1 split", 0.0495, 5, "5 seeds"))
+    too few values: 3 seeds on 1 split (smallest attainable p 0.0495, 0.247 after Holm over 5; p < 0.05 needs 5 seeds)
     """
     adjusted = f", {min(1.0, smallest * comparisons):.3g} after Holm over {comparisons}" if comparisons > 1 else ""
-    return f"too few values: {counted} (smallest attainable p {smallest:.3g}{adjusted}; {needed} are enough)"
+    return f"too few values: {counted} (smallest attainable p {smallest:.3g}{adjusted}; p < {LEVEL} needs {needed})"
 
 
 def _count(n: int, unit: str) -> str:
