@@ -6,7 +6,7 @@ import json
 import shlex
 from collections.abc import Iterator
 
-from mucon.config import TrainConfig, flatten
+from mucon.config import TrainConfig, flatten, setting_text
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import Part, Plan
 from sweeps.service.spec.columns import Variant
@@ -86,13 +86,8 @@ def _decoding(row: Variant, folder: TrialFolder, trial: Trial | None) -> list[st
         chosen = {path: value for path, value in row.settings.items() if path.startswith("decoding.")}
         wanted = trained.with_values(chosen)
     before, after = (flatten({"decoding": config.to_dict()["decoding"]}) for config in (trained, wanted))
-    return [f"{path}={_text(value)}" for path, value in after.items() if value != before[path]]
+    return [f"{path}={setting_text(value)}" for path, value in after.items() if value != before[path]]
 
 
 def _after(words: list[str]) -> str:
     return f" {shlex.join(words)}" if words else ""
-
-
-def _text(value: object) -> str:
-    """A value in the syntax of `--set`."""
-    return "none" if value is None else ",".join(map(str, value)) if isinstance(value, list) else str(value)
