@@ -1,4 +1,4 @@
-"""Rows of a table against each other: which cells they share, each row against the default, and which rows are bold."""
+"""Compares rows of a table: common seeds and videos, each row against the default row, and which rows are bold."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mucon.errors import InputError
+from mucon.errors import InputError, Problem
 from sweeps.service.stats.significance import (
     Floats,
     Outcome,
@@ -19,19 +19,19 @@ from sweeps.service.stats.significance import (
 )
 
 SeedValues = Mapping[tuple[str, int], float]
-"""A row's score: (split, seed) -> value; what is not finished or not defined has no entry."""
+"""Scores of a row: (split, seed) -> value; without an entry if the cell is not finished or the score is undefined."""
 VideoValues = Mapping[tuple[str, int], Mapping[str, float | None]]
-"""A row's score of each test video: (split, seed) -> video -> value, None where it is undefined."""
+"""Scores of a row by test video: (split, seed) -> video -> value, None if it is undefined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Common:
-    """What rows have in common.
+    """Values of the seeds that all rows have on every split.
 
     Attributes:
         values: `[k B R]`, rows x splits x seeds.
-        splits: in the order of `values`.
-        seeds: in the order of `values`.
+        splits: names `[B]`.
+        seeds: `[R]`.
     """
 
     values: Floats
@@ -41,11 +41,11 @@ class Common:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A row against another one, in p values that are adjusted over all comparisons of the table.
+    """Tests of one row against another; p values are adjusted over all comparisons of the table.
 
     Attributes:
-        seeds: the paper's test, splits as blocks and seeds as replicates.
-        videos: the test over test videos, mean over seeds per video; None where the score has no value per video.
+        seeds: the paper's test, with splits as blocks and seeds as replicates.
+        videos: the test over test videos (mean over seeds); None if the score has no value per video.
     """
 
     seeds: Outcome
@@ -53,18 +53,18 @@ class Comparison:
 
     @property
     def decisive(self) -> Outcome:
-        """The paper's test; where the seeds are too few for it and the videos are enough, that over videos."""
+        """The paper's test, or the test over videos if only that has a p."""
         return self.videos if self.seeds.p is None and self.videos and self.videos.p is not None else self.seeds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bold:
-    """The rows that are bold.
+    """The bold rows of a column.
 
     Attributes:
-        best: the row with the best mean over whole seeds; None where no row has a value.
-        rows: bold ones in the order of the table: the best, and those that were tested and cannot be told from it.
-        against_best: for each row its test against the best; None for the best and for rows without a value.
+        best: index of the row with the best mean over complete seeds; None if no row has a value.
+        rows: indices of the bold rows: the best, and those that were tested and are not significantly different.
+        against_best: test of each row against the best; None for the best and for rows without a value.
     """
 
     best: int | None
@@ -73,12 +73,12 @@ class Bold:
 
 
 def split_names(rows: Sequence[SeedValues]) -> tuple[str, ...]:
-    """The splits on which any of the rows has a value, sorted."""
+    """The splits on which any row has a value, sorted."""
     return tuple(sorted({split for row in rows for split, _ in row}))
 
 
 def seed_means(row: SeedValues, splits: Sequence[str]) -> dict[int, float]:
-    """Seed -> mean over the splits, for the seeds that have them all.
+    """Seed -> mean over the splits, for the seeds with a value on every split.
 
     >>> seed_means({("1", 1): 0.4, ("2", 1): 0.6, ("1", 2): 0.9}, ("1", "2"))
     {1: 0.5}
@@ -89,11 +89,11 @@ def seed_means(row: SeedValues, splits: Sequence[str]) -> dict[int, float]:
 
 
 def common_seeds(rows: Sequence[SeedValues], splits: Sequence[str] | None = None) -> Common:
-    """The seeds that every row has on every split, which tests with replicates need.
+    """Selects the seeds that every row has on every split, as tests with replicates need them.
 
     Args:
         rows: at least one.
-        splits: names of the splits that count; by default all on which any row has a value.
+        splits: names; by default all splits on which any row has a value.
 
     >>> common = common_seeds([{("1", 1): 0.5, ("1", 2): 0.6}, {("1", 1): 0.4}])
     >>> common.values.tolist(), common.seeds
@@ -109,33 +109,33 @@ def common_seeds(rows: Sequence[SeedValues], splits: Sequence[str] | None = None
 def common_videos(
     rows: Sequence[VideoValues], splits: Sequence[str], seeds: Sequence[int]
 ) -> tuple[Floats, tuple[tuple[str, str], ...]]:
-    """The mean over seeds of each video that every row defines with every one of the seeds.
+    """Mean over seeds of each video for which every row has a value with every seed.
 
-    A video that some seed leaves undefined is left out, since its mean would be over other seeds than its neighbour's.
+    A video that is undefined for some seed is left out: its mean would be over other seeds than those of other videos.
 
     Args:
-        rows: values by video; those of cells that are not named are ignored.
+        rows: values by video; cells of other splits and seeds are ignored.
         splits: names.
-        seeds: common to the rows.
+        seeds: common seeds of the rows.
 
     Returns:
-        `[k V]`, and (split, video) of each.
+        Means `[k V]`, and (split, video) of each.
 
     >>> row = {("1", 1): {"a": 0.2, "b": 0.5}, ("1", 2): {"a": 0.6, "b": None}}
     >>> common_videos([row], ("1",), (1, 2))
     (array([[0.4]]), (('1', 'a'),))
     """
-    found, names = [], []
+    by_split, names = [], []
     for split in splits if seeds else ():
         cells = [[row.get((split, seed), {}) for seed in seeds] for row in rows]
         videos = sorted(set.intersection(*(set(cell) for of_row in cells for cell in of_row)))
         values = np.array(
             [[[cell[video] for video in videos] for cell in of_row] for of_row in cells], dtype=np.float64
-        ).mean(axis=1)  # None is NaN, and so is a mean with it
+        ).mean(axis=1)  # None becomes NaN, and so does its mean
         defined = ~np.isnan(values).any(axis=0)
-        found.append(values[:, defined])
-        names += [(split, video) for video, counts in zip(videos, defined, strict=True) if counts]
-    means = np.concatenate(found, axis=1) if found else np.zeros((len(rows), 0))
+        by_split.append(values[:, defined])
+        names += [(split, video) for video, is_defined in zip(videos, defined, strict=True) if is_defined]
+    means = np.concatenate(by_split, axis=1) if by_split else np.zeros((len(rows), 0))
     return means, tuple(names)
 
 
@@ -146,23 +146,23 @@ def compare_with_default(
     *,
     higher_is_better: bool = True,
 ) -> tuple[Comparison | None, ...]:
-    """Each row against the default row: the paper's test and, beside it, that over test videos.
+    """Tests each row against the default row: the paper's test and the test over test videos.
 
-    Both are adjusted by Holm over rows - 1 comparisons, also where a row is not there yet: a p does not change while
-    other rows are being trained. Each pair is tested on the seeds that both have on every split of the table. A
-    direction of 1 says that the row is better than the default.
+    Both are adjusted by Holm over rows - 1 comparisons, including rows without values yet: p does not change while
+    other rows are being trained. Each pair is tested on the seeds that both have on every split of the table. Direction
+    1 means that the row is better than the default row.
 
     Args:
-        rows: the scores by cell.
-        default: number of the default row.
-        videos: the same by video, or None where the score has no value per video.
+        rows: scores by cell.
+        default: index of the default row.
+        videos: scores by cell and video; None if the score has no value per video.
         higher_is_better: False for errors and times.
 
     Returns:
-        For each row; None for the default row.
+        A comparison per row; None for the default row.
 
     Raises:
-        InputError: no such row, or different numbers of rows with and without videos.
+        InputError: no row with that index, or `videos` of another length than `rows`.
     """
     return _compare(rows, default, videos, higher_is_better=higher_is_better)
 
@@ -170,23 +170,23 @@ def compare_with_default(
 def best_rows(
     rows: Sequence[SeedValues], videos: Sequence[VideoValues] | None = None, *, higher_is_better: bool = True
 ) -> Bold:
-    """Which rows are bold: the best one, and every row that cannot be told from it at 5 %.
+    """Selects the bold rows: the best row and every row that is not significantly different from it at 5 %.
 
-    The best row is that with the best mean over whole seeds, as the table shows it. Every other row is tested
-    against it as in `compare_with_default` (Holm over rows - 1), and is told from it where its adjusted p is below
-    0.05 and the best row has the better ranks, too. The paper's test decides; for a row with too few seeds the test
-    over test videos does, and a note says so; a row that neither can judge is bold where its mean is the best one,
-    too, and otherwise not, which claims nothing.
-    Measured with five seeds on one and on four splits: of equally good rows a given one loses its mark in 1 to 3 % of
-    the tables, some one of them in 5 % of the tables with two or three rows and in 7 to 10 % of those with six.
+    The best row has the best mean over complete seeds, as printed in the table. Every other row is tested against it as
+    in `compare_with_default` (Holm over rows - 1); it is significantly different if its adjusted p is below 0.05 and
+    the best row has the better ranks, too. The paper's test decides; for rows with too few seeds the test over test
+    videos does. A row without any p is bold only if its mean equals the best one; no claim is made about such rows.
+    Measured with five seeds on one and on four splits: among equally good rows, a given row is not bold in 1 to 3 % of
+    the tables, and at least one row is not bold in 5 % of the tables with two or three rows and in 7 to 10 % of the
+    tables with six.
 
     Args:
-        rows: the scores by cell.
-        videos: the same by video, or None: then nothing decides where the seeds are too few.
+        rows: scores by cell.
+        videos: scores by cell and video; None if the score has no value per video.
         higher_is_better: False for errors and times.
 
     Raises:
-        InputError: different numbers of rows with and without videos.
+        InputError: `videos` of another length than `rows`.
 
     >>> rows = [{("1", seed): value + 0.01 * seed for seed in range(5)} for value in (0.5, 0.495, 0.4)]
     >>> best_rows(rows).rows
@@ -194,21 +194,21 @@ def best_rows(
     """
     sign = 1 if higher_is_better else -1
     splits = split_names(rows)
-    of_seeds = [seed_means(row, splits) for row in rows]
-    means = {i: statistics.fmean(values.values()) for i, values in enumerate(of_seeds) if values}
+    by_seed = [seed_means(row, splits) for row in rows]
+    means = {i: statistics.fmean(values.values()) for i, values in enumerate(by_seed) if values}
     if not means:
         return Bold(best=None, rows=(), against_best=(None,) * len(rows))
     best = max(means, key=lambda i: sign * means[i])
-    compared = _compare(rows, best, videos, higher_is_better=higher_is_better)
-    judged = [c.decisive if c is not None and i in means else None for i, c in enumerate(compared)]
-    adjusted = holm([outcome.p if outcome else None for i, outcome in enumerate(judged) if i != best])
+    comparisons = _compare(rows, best, videos, higher_is_better=higher_is_better)
+    outcomes = [pair.decisive if pair is not None and i in means else None for i, pair in enumerate(comparisons)]
+    adjusted = holm([outcome.p if outcome else None for i, outcome in enumerate(outcomes) if i != best])
     adjusted.insert(best, None)
-    against = tuple(replace(o, adjusted_p=p) if o else None for o, p in zip(judged, adjusted, strict=True))
-    kept = [o is not None and o.p is not None and not (o.significant and o.direction < 0) for o in against]
-    level = [i in means and math.isclose(means[i], means[best], rel_tol=0, abs_tol=1e-9) for i in range(len(rows))]
+    against = tuple(replace(o, adjusted_p=p) if o else None for o, p in zip(outcomes, adjusted, strict=True))
+    similar = [o is not None and o.p is not None and not (o.significant and o.direction < 0) for o in against]
+    equal = [i in means and math.isclose(means[i], means[best], rel_tol=0, abs_tol=1e-9) for i in range(len(rows))]
     return Bold(
         best=best,
-        rows=tuple(i for i in range(len(rows)) if level[i] or kept[i]),
+        rows=tuple(i for i in range(len(rows)) if equal[i] or similar[i]),
         against_best=against,
     )
 
@@ -217,9 +217,10 @@ def _compare(
     rows: Sequence[SeedValues], other: int, videos: Sequence[VideoValues] | None, *, higher_is_better: bool
 ) -> tuple[Comparison | None, ...]:
     if not 0 <= other < len(rows):
-        raise InputError(f"a table's rows are compared with one of them, there is no row {other} among {len(rows)}")
+        raise InputError(Problem(rule="range", place="row", value=other, expected=f"0 to {len(rows) - 1}"))
     if videos is not None and len(videos) != len(rows):
-        raise InputError(f"every row has its videos' scores, there are {len(rows)} rows and {len(videos)} with videos")
+        expected = f"scores by video of {len(rows)} rows"
+        raise InputError(Problem(rule="shape", place="videos", value=len(videos), expected=expected))
     splits, comparisons = split_names(rows), len(rows) - 1
     by_seed, by_video = [], []
     for i in range(len(rows)):

@@ -1,7 +1,7 @@
-"""Is a difference more than chance? Tests over seeds, splits and test videos.
+"""Significance tests over seeds, splits and test videos.
 
 Pure functions of arrays. An array of scores is `[k B R]`: k approaches (rows of a table), B blocks (splits), R
-replicates (seeds). A test that cannot give p < 0.05, whatever the scores, answers in words instead of a number.
+replicates (seeds). A test that cannot reach p < 0.05 for any scores of that shape returns a reason instead of a p.
 """
 
 from __future__ import annotations
@@ -16,42 +16,44 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from mucon.errors import InputError
+from mucon.errors import InputError, Problem
 
 LEVEL = 0.05
-"""A difference with a smaller p is called significant, as in the paper."""
+"""Significance level of all tests, as in the paper."""
 REPLICATES_NOTE = (
-    "seeds inside a split are pseudo-replicates, not independent recordings: the test says how the methods compare on "
-    "these splits, not on new recordings; its p is from the chi-squared distribution, which with 3 seeds on 1 split "
-    "calls a difference significant in 10 % of the cases where there is none (5 seeds: 5.6 %)"
+    "seeds within a split are pseudo-replicates, not independent recordings: the test compares the rows on these "
+    "splits, not on new recordings; p is from the chi-squared distribution, whose false positive rate with 3 seeds on "
+    "1 split is 10 % (5 seeds: 5.6 %)"
 )
-"""What stands beside a p of `friedman_with_replicates`."""
-VIDEOS_NOTE = "a test over test videos speaks of these trained models on new recordings, not of new seeds"
-"""What stands beside a p of `wilcoxon_over_videos`."""
+"""Scope of a p of `friedman_with_replicates`."""
+VIDEOS_NOTE = "a test over test videos compares these trained models on new recordings; it does not cover new seeds"
+"""Scope of a p of `wilcoxon_over_videos`."""
 
 FRIEDMAN = "Friedman with replicates"
 WILCOXON = "Wilcoxon signed-rank"
 Floats = NDArray[np.float64]
 
 _EXACT_UP_TO = 50
+"""Differing videos up to which Wilcoxon's distribution is exact."""
 _DIGITS = 12
+"""Significant digits at which differences count as equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a test says: a number, or in words why it can say nothing.
+    """Result of a test: a p, or the reason why there is none.
 
     Attributes:
-        test: its name.
+        test: `FRIEDMAN` or `WILCOXON`.
         n: values of each approach (splits x seeds), or videos whose values differ.
-        counted: n in words.
-        smallest_p: the smallest p that as many values without ties can give, before Holm's adjustment.
-        comparisons: tests that are made together, for Holm's adjustment.
-        statistic: chi squared, or the smaller sum of signed ranks; None with a reason.
-        p: two-sided; None with a reason.
-        adjusted_p: after Holm's adjustment over all comparisons, where they were made together.
-        direction: of two approaches, 1 where the first has the better ranks, -1 the second, 0 neither.
-        reason: why there is no p.
+        counted: n as text, such as `5 seeds on 4 splits`.
+        smallest_p: smallest attainable p for that many values without ties, before Holm's adjustment.
+        comparisons: number of tests in Holm's adjustment.
+        statistic: chi squared, or the smaller sum of signed ranks; None without p.
+        p: two-sided; None if no p below `LEVEL` is attainable.
+        adjusted_p: p after Holm's adjustment; None without p or before the adjustment.
+        direction: 1 if the first of two approaches has the better ranks, -1 if the second has, otherwise 0.
+        reason: why p is None, with the number of seeds or videos that would be enough.
     """
 
     test: str
@@ -67,33 +69,20 @@ class Outcome:
 
     @property
     def significant(self) -> bool:
-        """Whether p, after the adjustment where there is one, is below `LEVEL`."""
+        """Whether the adjusted p, or p before the adjustment, is below `LEVEL`."""
         decisive = self.p if self.adjusted_p is None else self.adjusted_p
         return decisive is not None and decisive < LEVEL
 
-    def text(self) -> str:
-        """For a note under a table.
-
-        >>> friedman_with_replicates([[[4, 5, 6]], [[1, 2, 3]]]).text()
-        'p = 0.0495 (3 seeds on 1 split; smallest attainable 0.0495)'
-        >>> friedman_with_replicates([[[4, 5]], [[1, 2]]]).text()
-        '2 seeds on 1 split are too few: the smallest attainable p is 0.121, 3 seeds can give less than 0.05'
-        """
-        if self.p is None:
-            return str(self.reason)
-        adjusted = "" if self.adjusted_p is None else f", {self.adjusted_p:.3g} after Holm over {self.comparisons}"
-        return f"p = {self.p:.3g}{adjusted} ({self.counted}; smallest attainable {self.smallest_p:.3g})"
-
 
 def block_ranks(values: Any, *, higher_is_better: bool = True) -> Floats:
-    """The rank of each value inside its block, `[k B R]`: 1 is the worst of a block's k R values, ties share a mean.
+    """Ranks of the values within each block, `[k B R]`: 1 is the worst of a block's k R values, ties share their mean.
 
     Args:
         values: `[k B R]`, an array or nested sequences.
         higher_is_better: False for errors and times.
 
     Raises:
-        InputError: unequal numbers of seeds, fewer than two approaches, or a value that is NaN or infinite.
+        InputError: unequal numbers of seeds, fewer than two approaches, or a NaN or infinite value.
 
     >>> block_ranks([[[0.5, 0.7]], [[0.5, 0.3]]]).tolist()
     [[[2.5, 4.0]], [[2.5, 1.0]]]
@@ -107,10 +96,10 @@ def block_ranks(values: Any, *, higher_is_better: bool = True) -> Floats:
 
 
 def rank_variance(ranks: Floats) -> float:
-    """The unbiased variance of a block's ranks, mean over blocks; `N (N + 1) / 12` where nothing is tied, N = k R.
+    """Unbiased variance of the ranks of a block, mean over blocks; `N (N + 1) / 12` without ties, N = k R.
 
-    Blocks with different ties: the mean over blocks is what makes the statistic of `friedman_with_replicates` a
-    quadratic form in the exact covariance of the rank sums, since these add up over independent blocks.
+    With the mean over blocks that have different ties, the statistic of `friedman_with_replicates` is a quadratic form
+    in the exact covariance of the rank sums, since these add up over independent blocks.
     Source: Benard and van Elteren (1953).
 
     >>> rank_variance(block_ranks([[[1, 2, 3]], [[4, 5, 6]]]))
@@ -122,22 +111,22 @@ def rank_variance(ranks: Floats) -> float:
 
 
 def friedman_with_replicates(values: Any, *, higher_is_better: bool = True, comparisons: int = 1) -> Outcome:
-    """The paper's test: do k approaches differ, with the splits as blocks and the seeds as replicates?
+    """Tests whether k approaches differ, with splits as blocks and seeds as replicates (the paper's test).
 
-    All k R values of a block are ranked together; `chi2 = B R Σ_j (mean rank_j - (N + 1) / 2)² / s²`, N = k R, s² of
-    `rank_variance`, has k - 1 degrees of freedom. Where all values of every block are equal nothing differs: p = 1.
-    With one seed it is Friedman's test, with one split that of Kruskal and Wallis. See `REPLICATES_NOTE`.
+    Ranks all k R values of a block together; `chi2 = B R Σ_j (mean rank_j - (N + 1) / 2)² / s²`, N = k R, s² of
+    `rank_variance`, has k - 1 degrees of freedom. If the values within every block are equal, p = 1. With one seed this
+    is Friedman's test, with one split the test of Kruskal and Wallis. See `REPLICATES_NOTE`.
     Source: Mack and Skillings (1980); the paper's section "Statistical Analysis", where it gives p = 1.77e-7 for an
     approach that is better with each of 5 seeds on each of 4 splits.
 
     Args:
         values: `[k B R]`, an array or nested sequences.
         higher_is_better: False for errors and times.
-        comparisons: how many tests Holm's adjustment will be over: the answer is in words where even the smallest p
+        comparisons: number of tests in the later adjustment by Holm. There is no p if even the smallest attainable one
             would not stay below 0.05.
 
     Raises:
-        InputError: as `block_ranks`.
+        InputError: see `block_ranks`.
 
     >>> outcome = friedman_with_replicates([[[5, 4, 6, 3, 7]] * 4, [[1, 2, 1.5, 0, 2.5]] * 4])
     >>> round(outcome.statistic, 4), f"{outcome.p:.3g}", outcome.direction
@@ -150,7 +139,7 @@ def friedman_with_replicates(values: Any, *, higher_is_better: bool = True, comp
     shared = Outcome(test=FRIEDMAN, n=n_blocks * n_seeds, counted=counted, smallest_p=smallest, comparisons=comparisons)
     if smallest * comparisons >= LEVEL:
         needed = _count(seeds_needed(n_blocks, k, comparisons), "seed")
-        return replace(shared, reason=_too_few(counted, n_blocks * n_seeds, smallest, comparisons, needed))
+        return replace(shared, reason=too_few(counted, smallest, comparisons, needed))
     ranks = block_ranks(table, higher_is_better=higher_is_better)
     deviations = ranks.mean(axis=(1, 2)) - (k * n_seeds + 1) / 2
     variance = rank_variance(ranks)
@@ -164,7 +153,7 @@ def friedman_with_replicates(values: Any, *, higher_is_better: bool = True, comp
 
 
 def smallest_attainable_p(blocks: int, replicates: int, k: int = 2) -> float:
-    """The p of `friedman_with_replicates` where the approaches do not overlap at all and no value is tied.
+    """The p of `friedman_with_replicates` for approaches whose values do not overlap and are not tied.
 
     >>> [round(smallest_attainable_p(1, replicates), 4) for replicates in (2, 3, 5)]
     [0.1213, 0.0495, 0.009]
@@ -174,7 +163,7 @@ def smallest_attainable_p(blocks: int, replicates: int, k: int = 2) -> float:
 
 
 def seeds_needed(blocks: int, k: int = 2, comparisons: int = 1) -> int:
-    """The fewest seeds with which `friedman_with_replicates` can give p < 0.05 after Holm's adjustment.
+    """Smallest number of seeds for which `friedman_with_replicates` can reach p < 0.05 after Holm's adjustment.
 
     >>> seeds_needed(1), seeds_needed(1, comparisons=5), seeds_needed(4, comparisons=5)
     (3, 5, 2)
@@ -186,29 +175,36 @@ def seeds_needed(blocks: int, k: int = 2, comparisons: int = 1) -> int:
 def wilcoxon_over_videos(
     first: ArrayLike, second: ArrayLike, *, higher_is_better: bool = True, comparisons: int = 1
 ) -> Outcome:
-    """Wilcoxon's signed-rank test: do two approaches differ over the test videos? Two-sided. See `VIDEOS_NOTE`.
+    """Tests whether two approaches differ over the test videos: Wilcoxon's signed-rank test, two-sided.
 
-    Videos with equal values in both (to 12 digits) are left out, as Wilcoxon did; where all are equal p = 1. The
-    distribution is exact, ties or not, up to 50 differing videos, else normal (corrected for ties, not for continuity).
+    Videos with equal values (to 12 digits) are left out, as by Wilcoxon; if all are equal, p = 1. The distribution is
+    exact, with or without ties, up to 50 differing videos, otherwise normal (corrected for ties, not for continuity).
+    See `VIDEOS_NOTE`.
     Source: Wilcoxon (1945).
 
     Args:
-        first: a value for each video, mean over seeds.
-        second: those of the other approach, of the same videos in the same order.
+        first: `[V]`, mean over seeds of each video.
+        second: `[V]`, values of the other approach for the same videos.
         higher_is_better: False for errors.
-        comparisons: as in `friedman_with_replicates`.
+        comparisons: see `friedman_with_replicates`.
 
     Raises:
-        InputError: different numbers of videos, or a value that is NaN or infinite.
+        InputError: different numbers of videos, or a NaN or infinite value.
 
-    >>> wilcoxon_over_videos([3, 4, 5, 6, 7, 8, 9], [1, 1, 1, 1, 1, 1, 9]).text()
-    'p = 0.0312 (6 of 7 videos differ; smallest attainable 0.0156)'
+    >>> outcome = wilcoxon_over_videos([3, 4, 5, 6, 7, 8, 9], [1, 1, 1, 1, 1, 1, 9])
+    >>> outcome.p, outcome.counted, outcome.smallest_p, outcome.direction
+    (0.03125, '6 of 7 videos differ', 0.015625, 1)
     """
     ours, theirs = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if ours.shape != theirs.shape or ours.ndim != 1:
         raise InputError(
-            f"a paired test has one value for each video on both sides, there are {ours.shape} and {theirs.shape}: "
-            "take the videos that both have (`common_videos`)"
+            Problem(
+                rule="shape",
+                place="values by video",
+                value=(ours.shape, theirs.shape),
+                expected="two vectors with one value per video",
+                hint="select the videos that both have (`common_videos`)",
+            )
         )
     check_finite(ours)
     check_finite(theirs)
@@ -221,7 +217,7 @@ def wilcoxon_over_videos(
     if smallest * comparisons >= LEVEL:
         needed = next(v for v in itertools.count(1) if _smallest_signed_rank_p(v) * comparisons < LEVEL)
         videos = _count(n_videos, "test video")
-        return replace(shared, reason=_too_few(videos, n_videos, smallest, comparisons, _count(needed, "video")))
+        return replace(shared, reason=too_few(videos, smallest, comparisons, _count(needed, "video")))
     if not n:
         return replace(shared, statistic=0.0, p=1.0)
     ranks = stats.rankdata(np.abs(different))
@@ -232,7 +228,7 @@ def wilcoxon_over_videos(
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Holm's adjusted p of tests that are made together; those without p count as tests that show nothing.
+    """Adjusts the p values of simultaneous tests; a test without p counts as one that rejects nothing.
 
     Source: Holm (1979).
 
@@ -240,24 +236,28 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     ([0.03, 0.06, 0.06], [0.02, None])
     """
     adjusted: list[float | None] = [None] * len(p_values)
-    known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    ascending = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
     largest = 0.0
-    for rank, (p, place) in enumerate(known):
+    for rank, (p, place) in enumerate(ascending):
         largest = max(largest, min(1.0, (len(p_values) - rank) * p))
         adjusted[place] = largest
     return adjusted
 
 
 def _table(values: Any) -> Floats:
-    """Nested sequences as `[k B R]`, checked."""
+    """Validates nested sequences and returns them as `[k B R]`."""
     splits, seeds = {len(row) for row in values}, {len(cell) for row in values for cell in row}
     if len(values) < 2:
-        raise InputError(f"a test compares at least two rows, there are {len(values)}: give the others too")
+        raise InputError(Problem(rule="range", place="rows", value=len(values), expected="at least 2"))
     if len(seeds) > 1 or len(splits) > 1:
-        counts = "; ".join(f"row {i}: {[len(cell) for cell in row]}" for i, row in enumerate(values))
         raise InputError(
-            f"a test with replicates has as many seeds in every split of every row, these have seeds per split "
-            f"{counts}: take their common seeds (`common_seeds`) or train what is missing"
+            Problem(
+                rule="shape",
+                place="seeds by row and split",
+                value=[[len(cell) for cell in row] for row in values],
+                expected="equal numbers",
+                hint="select the common seeds (`common_seeds`) or train the missing ones",
+            )
         )
     table = np.asarray(values, dtype=np.float64).reshape(len(values), splits.pop(), seeds.pop() if seeds else 0)
     check_finite(table)
@@ -265,7 +265,7 @@ def _table(values: Any) -> Floats:
 
 
 def _exact_signed_rank_p(ranks: Floats, statistic: float) -> float:
-    """Twice the probability that the ranks with a random sign sum up to the statistic or less."""
+    """Twice the probability that a random subset of the ranks sums up to the statistic or less."""
     doubled = np.rint(2 * ranks).astype(np.int64)  # tied ranks are halves
     probability = np.zeros(int(doubled.sum()) + 1)
     probability[0] = 1.0
@@ -282,19 +282,21 @@ def _smallest_signed_rank_p(n_videos: int) -> float:
 
 
 def _rounded(differences: Floats, largest: float) -> Floats:
-    """Without what is only rounding of values of that size, which would hide zeros and ties."""
+    """Removes rounding errors of values up to `largest`, which would hide zeros and ties."""
     if not largest:
         return differences
     rounded: Floats = np.round(differences, _DIGITS - math.ceil(math.log10(largest)))
     return rounded
 
 
-def _too_few(counted: str, n: int, smallest: float, comparisons: int, needed: str) -> str:
-    together = f", {min(1.0, smallest * comparisons):.3g} after Holm over {comparisons}" if comparisons > 1 else ""
-    return (
-        f"{counted} {'is' if n == 1 else 'are'} too few: the smallest attainable p is {smallest:.3g}{together}, "
-        f"{needed} can give less than {LEVEL}"
-    )
+def too_few(counted: str, smallest: float, comparisons: int, needed: str) -> str:
+    """The reason of an outcome without p.
+
+    >>> print(too_few("3 seeds on 1 split", 0.0495, 5, "5 seeds"))
+    too few values: 3 seeds on 1 split (smallest attainable p 0.0495, 0.247 after Holm over 5; p < 0.05 needs 5 seeds)
+    """
+    adjusted = f", {min(1.0, smallest * comparisons):.3g} after Holm over {comparisons}" if comparisons > 1 else ""
+    return f"too few values: {counted} (smallest attainable p {smallest:.3g}{adjusted}; p < {LEVEL} needs {needed})"
 
 
 def _count(n: int, unit: str) -> str:
@@ -302,7 +304,7 @@ def _count(n: int, unit: str) -> str:
 
 
 def check_finite(values: Floats) -> None:
-    """Refuses scores that are no numbers.
+    """Checks that all scores are finite.
 
     Raises:
         InputError: a value is NaN or infinite.
@@ -310,5 +312,11 @@ def check_finite(values: Floats) -> None:
     if not np.isfinite(values).all():
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
         raise InputError(
-            f"a score is a finite number, the one at {place} is {values[place]}: leave out what is undefined"
+            Problem(
+                rule="range",
+                place=f"scores{list(place)}",
+                value=float(values[place]),
+                expected="a finite number",
+                hint="leave out undefined scores",
+            )
         )

@@ -1,4 +1,4 @@
-"""Mean over seeds with Student's t interval, which keeps its level with 3 or 5 seeds (the bootstrap does not)."""
+"""Mean over seeds with Student's t interval, which keeps its level with 3 or 5 seeds, unlike the bootstrap interval."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from sweeps.service.text import significant
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A score over seeds.
+    """A score over seeds, in the unit of the result files.
 
     Attributes:
-        mean: mean of the seeds' values, a fraction.
-        std: sample standard deviation (n - 1), None with one seed.
+        mean: mean over seeds.
+        std: sample standard deviation (n - 1); None with one seed.
         n: number of seeds.
-        interval: Student's interval of the mean, lowest and highest; None with one seed.
+        interval: lower and upper end of Student's interval of the mean; None with one seed.
     """
 
     mean: float
@@ -33,18 +33,18 @@ class Summary:
 
     @classmethod
     def of(cls, values: ArrayLike, confidence: float = 0.95) -> Summary | None:
-        """Mean, deviation and interval over seeds; None without a seed.
+        """Computes mean, deviation and interval over seeds; None without seeds.
 
-        Splits are paired: a seed's value is its mean over the splits, so that the difficulty of a split does not count
+        Splits are paired: a seed's value is its mean over the splits, so that differences between splits do not count
         as deviation.
         Source: Student (1908).
 
         Args:
-            values: `[B, R]`, splits x seeds, or `[R]`, the seeds' values.
+            values: `[B, R]`, splits x seeds, or `[R]`.
             confidence: level of the interval, between 0 and 1.
 
         Raises:
-            InputError: a value that is NaN or infinite, or an invalid confidence level.
+            InputError: a NaN or infinite value, or an invalid confidence level.
 
         >>> summary = Summary.of([[0.2, 0.4, 0.3], [0.4, 0.6, 0.5]])
         >>> low, high = summary.interval
@@ -70,7 +70,7 @@ class Summary:
         return cls(mean, std, n, (mean - half, mean + half))
 
     def parts(self, unit: Unit) -> tuple[str, str | None]:
-        """Mean and deviation as the field prints them.
+        """Mean and deviation as text, with the decimals of the unit.
 
         >>> Summary(0.4901, 0.0203, 5).parts("percent"), Summary(0.774, None, 1).parts("fraction")
         (('49.0', '2.0'), ('0.774', None))
@@ -83,7 +83,7 @@ class Summary:
         return f"{scale * self.mean:.{digits}f}", None if self.std is None else f"{scale * self.std:.{digits}f}"
 
     def text(self, unit: Unit) -> str:
-        """Mean and deviation as one text.
+        """Mean and deviation as `MEAN±STD`, or the mean alone.
 
         >>> Summary(0.4901, 0.0203, 5).text("percent"), Summary(0.774, 0.006, 5).text("fraction")
         ('49.0±2.0', '0.774±0.006')

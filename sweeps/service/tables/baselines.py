@@ -1,4 +1,4 @@
-"""What stands under an experiment's rows: predictions that see no feature, and the ceiling of `frames`."""
+"""Extra rows of a table: feature-free baselines and the ceiling of `frames`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from sweeps.service.plan.recordings import SplitData
 from sweeps.service.spec.experiment import Experiment
 
 BLIND = "transcript prior, equal lengths"
-"""The row of the prediction that sees no feature; what is not above it has learnt nothing."""
+"""Label of the feature-free baseline of segmentation; a model that does not beat it has learned nothing."""
 BLIND_ALIGNMENT = "true transcript, equal lengths"
-"""The same of alignment."""
+"""Label of the feature-free baseline of alignment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,10 +21,10 @@ class ExtraRow:
     """A row without seeds.
 
     Attributes:
-        label: what stands in it.
-        kind: `baseline` that sees no feature, or `ceiling` that no prediction is above.
-        values: for each column the mean over the splits; None where one of them has none.
-        task: of the rows that a baseline is to be compared with.
+        label: text of the first label column.
+        kind: feature-free `baseline`, or `ceiling` that no prediction can exceed.
+        values: mean over the splits per column; None if any split has no value.
+        task: task of the rows to which a baseline applies; None for the ceiling.
     """
 
     label: str
@@ -34,20 +34,20 @@ class ExtraRow:
 
 
 def extra_rows(experiment: Experiment, splits: Mapping[str, SplitData], pooling: int | None) -> Iterator[ExtraRow]:
-    """A baseline for each task of the rows, then the ceiling where MoF is shown; those without any value are left out.
+    """A baseline for each task of the rows, then the ceiling if a column shows MoF; rows without values are left out.
 
     Args:
         experiment: the table's shape.
-        splits: of the store.
-        pooling: frames of a latent frame in the base configuration; None: no ceiling.
+        splits: facts of each split by name.
+        pooling: frames per latent frame in the base configuration; None: no ceiling.
     """
     tasks = dict.fromkeys(variant.task for variant in experiment.variants)
-    rows = [_blind_of(task, experiment, list(splits.values())) for task in tasks]
+    rows = [_baseline(task, experiment, list(splits.values())) for task in tasks]
     rows.append(_ceiling(experiment, list(splits.values()), pooling))
     yield from (extra for extra in rows if any(value is not None for value in extra.values))
 
 
-def _blind_of(task: str, experiment: Experiment, splits: Sequence[SplitData]) -> ExtraRow:
+def _baseline(task: str, experiment: Experiment, splits: Sequence[SplitData]) -> ExtraRow:
     aligned = task == "alignment"
     scores = [split.blind_alignment if aligned else split.blind for split in splits]
     values = tuple(_mean([of_split.get(column.metric) for of_split in scores]) for column in experiment.columns)
@@ -55,14 +55,14 @@ def _blind_of(task: str, experiment: Experiment, splits: Sequence[SplitData]) ->
 
 
 def _ceiling(experiment: Experiment, splits: Sequence[SplitData], pooling: int | None) -> ExtraRow:
-    """The best MoF of `frames`, in the columns that show it; where only other predictions' MoF is shown, in those."""
-    of_mof = [column for column in experiment.columns if column.metric == "mof"]
-    shown = [column for column in of_mof if column.prediction == "frames"] or of_mof
+    """Highest attainable MoF of `frames`, in the columns of its MoF; without such columns, in all columns of MoF."""
+    mof_columns = [column for column in experiment.columns if column.metric == "mof"]
+    columns = [column for column in mof_columns if column.prediction == "frames"] or mof_columns
     best = _mean([split.ceilings.get(str(pooling)) for split in splits])
-    values = tuple(best if column in shown else None for column in experiment.columns)
+    values = tuple(best if column in columns else None for column in experiment.columns)
     return ExtraRow(label=f"ceiling of frames, pooling x{pooling}", kind="ceiling", values=values)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if known and len(known) == len(values) else None
+    present = [value for value in values if value is not None]
+    return statistics.fmean(present) if present and len(present) == len(values) else None

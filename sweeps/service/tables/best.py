@@ -1,4 +1,4 @@
-"""After a sweep: what was best, where it is, and the commands that use it."""
+"""Summary lines after a sweep: the best row, its best trial, and the commands that use that trial."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from sweeps.service.trials.trial import Trial
 
 
 def best_lines(standing: Standing) -> list[str]:
-    """For each table the row with the best mean of the first column, its best trial, and how to use that trial.
+    """For each table: the row with the best mean in the first column, its best trial, and how to use that trial.
 
     Returns:
-        The lines for the terminal; none for a table without any value.
+        Lines for the terminal; none for a table without values.
     """
     return [line for part in standing.plan.parts for line in _of_table(standing, part)]
 
@@ -31,11 +31,12 @@ def _of_table(standing: Standing, part: Part) -> Iterator[str]:
     plan, table = standing.plan, standing.table(part)
     column = table.columns[0]
     sign = 1 if column.higher_is_better else -1
-    means = [(row.summaries[0], row) for row in table.rows if row.kind == "row"]
-    there = [(summary, row) for summary, row in means if summary is not None]
-    if not there:
+    candidates = [
+        (summary, row) for row in table.rows if row.kind == "row" and (summary := row.summaries[0]) is not None
+    ]
+    if not candidates:
         return
-    summary, row = max(there, key=lambda pair: sign * pair[0].mean)
+    summary, row = max(candidates, key=lambda pair: sign * pair[0].mean)
     cells = [cell for cell in part.cells if cell.variant.labels == row.labels]
     by_cell = {cell: standing.results[cell.key].value(*column.of(cell.variant)) for cell in cells}
     values = {cell: value for cell, value in by_cell.items() if value is not None}
@@ -44,18 +45,20 @@ def _of_table(standing: Standing, part: Part) -> Iterator[str]:
     of_table = f" of {table.name}" if len(plan.parts) > 1 else ""
     yield (
         f"best{of_table}: {row.name}, {column.title} {summary.text(column.shown_unit)}; "
-        f"its best trial: split {cell.split}, seed {cell.seed}, {best.text(column.shown_unit)}"
+        f"best trial: split {cell.split}, seed {cell.seed}, {best.text(column.shown_unit)}"
     )
-    equal = [other.name for found, other in there if other is not row and not column.better(summary.mean, found.mean)]
+    equal = [
+        other.name for mean, other in candidates if other is not row and not column.better(summary.mean, mean.mean)
+    ]
     if equal:
-        yield f"  level:    {some_rows(equal)}"
+        yield f"  equal:    {some_rows(equal)}"
     yield from (
-        f"  beware:   not better than the feature-free baseline {other.name!r}: {found.text(column.shown_unit)}"
+        f"  warning:  not better than the feature-free baseline {other.name!r}: {baseline.text(column.shown_unit)}"
         for other in table.rows
         if other.kind == "baseline"
         and other.task == cell.variant.task
-        and (found := other.summaries[0]) is not None
-        and not column.better(summary.mean, found.mean)
+        and (baseline := other.summaries[0]) is not None
+        and not column.better(summary.mean, baseline.mean)
     )
     folder = plan.results.trial(cell.identity)
     yield f"  where:    {folder.path}"
@@ -63,7 +66,7 @@ def _of_table(standing: Standing, part: Part) -> Iterator[str]:
 
 
 def _commands(plan: Plan, cell: Cell, folder: TrialFolder, trial: Trial | None) -> Iterator[str]:
-    """How the trial is evaluated, used on new recordings, and taken elsewhere."""
+    """Commands that evaluate the trial, predict new recordings with it, and export its model."""
     run = folder.run_path
     settings = [word for setting in _decoding(cell.variant, folder, trial) for word in ("--set", setting)]
     task = [] if cell.variant.task == "segmentation" else ["--task", cell.variant.task]
@@ -71,11 +74,11 @@ def _commands(plan: Plan, cell: Cell, folder: TrialFolder, trial: Trial | None) 
     prediction = ["--prediction", cell.variant.prediction] if cell.variant.prediction else []
     yield f"  evaluate: {shlex.join(['mucon', 'evaluate', str(run), *where, *task, *settings])}"
     yield f"  predict:  {shlex.join(['mucon', 'predict', str(run)])} FEATURES.npy{_after([*prediction, *settings])}"
-    yield f"  export:   {shlex.join(['cp', '-r', str(run)])} MODEL    (`mucon predict MODEL` needs nothing else)"
+    yield f"  export:   {shlex.join(['cp', '-r', str(run)])} MODEL    (self-contained; use it as `mucon predict MODEL`)"
 
 
 def _decoding(row: Variant, folder: TrialFolder, trial: Trial | None) -> list[str]:
-    """`decoding.NAME=VALUE` of each choice that is not the checkpoint's, since another row may have trained it."""
+    """`decoding.NAME=VALUE` for each value that differs from the checkpoint's, which another row may have trained."""
     if row.method != MUCON:
         return []
     path = folder.checkpoint_path / "config.json"

@@ -1,4 +1,4 @@
-"""A table as LaTeX, to be pasted into a paper: booktabs, deviations as subscripts, the notes under it."""
+"""A table as LaTeX for a paper: booktabs rules, deviations as subscripts, notes under the table."""
 
 from __future__ import annotations
 
@@ -35,11 +35,10 @@ _ANY_SPECIAL = re.compile("|".join(re.escape(sign) for sign in _SPECIAL))
 
 
 def latex(table: Table) -> str:
-    """The table as a `table` environment with the label `tab:NAME`; it needs the packages booktabs and graphicx.
+    """The table as a `table` environment with the label `tab:NAME`; requires the packages booktabs and graphicx.
 
-    It is as wide as it is, and where that is wider than the text it is made smaller.
-    The packages and all notes stand before it as comments. Under it stand those about data and tests, and how many
-    cells have no value.
+    A table wider than the text is scaled down. All notes precede it as comments; the notes about data and tests and the
+    number of cells without a value are printed under it.
     """
     alignment = "l" * len(table.label_titles) + "c" * (len(table.columns) + 1)
     lines = [
@@ -65,12 +64,12 @@ def latex(table: Table) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Text in which nothing is a command.
+    r"""Escapes all characters that LaTeX would interpret.
 
     >>> print(escaped("L_mu, 10 % & {49.0±2.0}"))
     L\_mu, 10 \% \& \{49.0$\pm$2.0\}
     """
-    return _ANY_SPECIAL.sub(lambda found: _SPECIAL[found.group()], text)
+    return _ANY_SPECIAL.sub(lambda match: _SPECIAL[match.group()], text)
 
 
 def _rows(table: Table) -> Iterator[str]:
@@ -81,7 +80,7 @@ def _rows(table: Table) -> Iterator[str]:
 
 
 def _labels(row: Row) -> Iterator[str]:
-    """One for each column; what stands beside the experiment's rows is longer than theirs and spans them."""
+    """One label per label column; the long label of a baseline or ceiling row spans them all."""
     if row.kind != "row" and len(row.labels) > 1:
         yield rf"\multicolumn{{{len(row.labels)}}}{{l}}{{{escaped(row.labels[0])}}}"
     else:
@@ -95,15 +94,15 @@ def _values(table: Table, row: Row) -> Iterator[str]:
 
 def _value(summary: Summary, unit: Unit, bold: bool) -> str:
     mean, std = summary.parts(unit)
-    shown = rf"\textbf{{{mean}}}" if bold else mean
-    return shown if std is None else rf"{shown}\textsubscript{{$\pm${std}}}"
+    text = rf"\textbf{{{mean}}}" if bold else mean
+    return text if std is None else rf"{text}\textsubscript{{$\pm${std}}}"
 
 
 def _notes_under(table: Table) -> Iterator[str]:
     notes = list(table.notes.about)
     if n_missing := len(table.notes.missing):
-        cells = "1 cell has" if n_missing == 1 else f"{n_missing} cells have"
-        notes.append(f"{cells} no value and {'is' if n_missing == 1 else 'are'} not averaged")
+        cells = "1 cell without a value is" if n_missing == 1 else f"{n_missing} cells without a value are"
+        notes.append(f"{cells} excluded from the means")
     if notes:
         yield r"\par\smallskip"
         yield r"\parbox{\linewidth}{\footnotesize\raggedright " + r"\par ".join(f"{escaped(n)}." for n in notes) + "}"

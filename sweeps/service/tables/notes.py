@@ -1,4 +1,4 @@
-"""The lines under a table: what it is measured on, which tests were made and what they say, and what is missing."""
+"""The notes under a table: its data, baselines, significance tests and missing values."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from sweeps.service.stats.significance import FRIEDMAN, LEVEL, REPLICATES_NOTE, 
 from sweeps.service.tables.baselines import ExtraRow
 from sweeps.service.trials.cell_results import CellResult
 
-_WHAT = {
+_TESTS = {
     FRIEDMAN: f"{FRIEDMAN} (splits are blocks, seeds replicates)",
     WILCOXON: f"{WILCOXON} over test videos (means over seeds)",
 }
+_SCOPES = {FRIEDMAN: REPLICATES_NOTE, WILCOXON: VIDEOS_NOTE}
+_DIRECTIONS = {1: "better", -1: "worse", 0: "different"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notes:
-    """The lines under a table, by kind.
+    """The notes under a table, by kind.
 
     Attributes:
-        data: what each split contains.
-        baselines: rows that are not better than a baseline without features.
-        statistics: what bold means, which tests could not decide and what the others compare.
+        data: size and most frequent action of each split.
+        baselines: rows that are not better than a feature-free baseline.
+        statistics: meaning of bold, tests without a p, and the scope of the others.
         ranking: mean ranks over several splits.
-        differences: which rows differ from the default row; long, so that the terminal leaves them out.
-        missing: cells without a value, with their reason.
+        differences: rows that differ significantly from the default row; long, so the terminal omits them.
+        missing: cells without a value, with the reason.
     """
 
     data: tuple[str, ...] = ()
@@ -42,7 +44,7 @@ class Notes:
 
     @property
     def about(self) -> tuple[str, ...]:
-        """The lines about the table as a whole: data, baselines, statistics and ranking."""
+        """The notes about the table as a whole: data, baselines, statistics and ranking."""
         return (*self.data, *self.baselines, *self.statistics, *self.ranking)
 
     def __iter__(self) -> Iterator[str]:
@@ -51,19 +53,30 @@ class Notes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """A column's values and what tests say of them.
+    """The values of a column and the results of its tests.
 
     Attributes:
-        column: which.
-        values: of each row those of its whole seeds, by split and seed.
+        column: the column.
+        values: for each row the values of its complete seeds, by split and seed.
         bold: the best rows.
-        against_default: for each row the tests against the default row; None where there is none.
+        against_default: for each row the tests against the default row; None without such tests.
     """
 
     column: Column
     values: tuple[SeedValues, ...]
     bold: Bold
     against_default: tuple[Comparison | None, ...]
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether its rows were compared."""
+        return self.bold.best is not None
+
+    def by_test(self, test: str) -> list[tuple[int, Outcome]]:
+        """Row index and outcome of a test against the default row."""
+        pairs = [(i, pair) for i, pair in enumerate(self.against_default) if pair is not None]
+        outcomes = [(i, pair.seeds if test == FRIEDMAN else pair.videos) for i, pair in pairs]
+        return [(i, outcome) for i, outcome in outcomes if outcome is not None]
 
 
 def data_notes(splits: Mapping[str, SplitData]) -> Iterator[str]:
@@ -75,35 +88,35 @@ def data_notes(splits: Mapping[str, SplitData]) -> Iterator[str]:
         )
 
 
-def blind_notes(
+def baseline_notes(
     variants: Sequence[Variant],
     columns: Sequence[Column],
     means: Sequence[Sequence[float | None]],
     extra: Sequence[ExtraRow],
 ) -> Iterator[str]:
-    """For each baseline that sees no feature, the rows of its task whose means are no better than its value.
+    """For each feature-free baseline, the rows of its task that are not better.
 
     Args:
         variants: the rows.
-        columns: of the table.
-        means: of each row, by column.
+        columns: all columns of the table.
+        means: `[row][column]`.
         extra: baseline and ceiling rows.
     """
     for baseline in extra:
-        found: dict[str, str] = {}
-        for i, (column, blind) in enumerate(zip(columns, baseline.values, strict=True)):
-            there = {
+        not_better: dict[str, str] = {}
+        for i, (column, value) in enumerate(zip(columns, baseline.values, strict=True)):
+            rows = {
                 variant.name: mean
-                for variant, of_row in zip(variants, means, strict=True)
-                if variant.task == baseline.task and (mean := of_row[i]) is not None
+                for variant, row in zip(variants, means, strict=True)
+                if variant.task == baseline.task and (mean := row[i]) is not None
             }
-            no_better = [name for name, mean in there.items() if blind is not None and not column.better(mean, blind)]
-            if no_better:
-                found[column.title] = "every row" if len(no_better) == len(there) > 1 else some_rows(no_better)
-        if found:
-            everywhere = len(found) == len(columns) > 1 and set(found.values()) == {"every row"}
-            told = "; ".join(f"{title}: {which}" for title, which in found.items())
-            which = "every row in every score" if everywhere else told
+            names = [name for name, mean in rows.items() if value is not None and not column.better(mean, value)]
+            if names:
+                not_better[column.title] = "every row" if len(names) == len(rows) > 1 else some_rows(names)
+        if not_better:
+            everywhere = len(not_better) == len(columns) > 1 and set(not_better.values()) == {"every row"}
+            by_column = "; ".join(f"{title}: {names}" for title, names in not_better.items())
+            which = "every row in every score" if everywhere else by_column
             yield f"not better than the feature-free baseline {baseline.label!r}: {which}"
 
 
@@ -113,133 +126,111 @@ def some_rows(names: Sequence[str]) -> str:
 
 
 def missing_notes(cells: Sequence[Cell], results: Mapping[str, CellResult]) -> Iterator[str]:
-    """Every cell without a value, with its reason."""
+    """Every cell without a value, with its state, reason and directory."""
     for cell in cells:
         result = results[cell.key]
         if not result.is_finished:
             reason = f": {result.reason}" if result.reason else ""
-            yield f"{cell} is {result.state} and not averaged{reason} (trials/{cell.identity})"
+            yield f"{cell}: {result.state} and not averaged{reason} (trials/{cell.identity})"
 
 
 def statistics_notes(default: str | None, columns: Sequence[Compared]) -> Iterator[str]:
-    """What bold means, which tests can say nothing, and what the others speak of.
+    """What bold means, which tests have no p and why, and the scope of the others.
 
     Args:
         default: name of the default row.
-        columns: of the table; those of which no test was made are passed over.
+        columns: the compared columns.
     """
-    tested = _tested(columns)
-    if not tested:
+    if not columns:
         return
-    yield from _bold_notes(tested)
+    best = [(column, outcome) for column in columns for outcome in column.bold.against_best if outcome is not None]
+    comparisons = len(columns[0].values) - 1
+    holm = f" after Holm over {comparisons}" if comparisons > 1 else ""
+    deciding = _titles(columns, ((outcome.test, column) for column, outcome in best if outcome.p is not None))
+    if deciding:
+        by = "; ".join(f"in {titles} by {_TESTS[test]}" for test, titles in deciding.items())
+        yield f"bold: the best row and every row not significantly different from it (p >= {LEVEL}{holm}), {by}"
+    without = _titles(columns, ((str(outcome.reason), column) for column, outcome in best if outcome.p is None))
+    for reason, titles in without.items():
+        yield f"bold in {titles}: only the best mean, without a claim about rows that cannot be tested: {reason}"
     if default is None:
-        yield "no row has the settings of the base alone: rows are compared with the best one only"
-    for test in _WHAT:
-        unable = _titles_by(
-            (str(outcome.reason), column)
-            for column in tested
-            for outcome in _against_default(column, test)
-            if outcome is not None and outcome.p is None
-        )
-        for reason, titles in unable.items():
-            yield f"against the default row {default!r}, {_WHAT[test]}, {_listed(titles, tested)}: {reason}"
-    meanings = {FRIEDMAN: REPLICATES_NOTE, WILCOXON: VIDEOS_NOTE}
-    made = {outcome.test for column in tested for outcome in _outcomes(column) if outcome.p is not None}
-    yield from (meaning for test, meaning in meanings.items() if test in made)
+        yield "no default row, as no row has exactly the base settings: rows are compared with the best row only"
+    tested = {outcome.test for _, outcome in best if outcome.p is not None}
+    for test, description in _TESTS.items():
+        outcomes = [(column, outcome) for column in columns for _, outcome in column.by_test(test)]
+        tested |= {test for _, outcome in outcomes if outcome.p is not None}
+        without = _titles(columns, ((str(outcome.reason), column) for column, outcome in outcomes if outcome.p is None))
+        for reason, titles in without.items():
+            yield f"against the default row {default!r}, {description}, {titles}: {reason}"
+    yield from (scope for test, scope in _SCOPES.items() if test in tested)
 
 
 def difference_notes(default: str | None, rows: Sequence[str], columns: Sequence[Compared]) -> Iterator[str]:
-    """For each test its smallest attainable p, and which rows it tells from the default row.
+    """For each test its smallest attainable p and the rows that differ significantly from the default row.
 
     Args:
         default: name of the default row.
-        rows: names of all.
-        columns: of the table; those of which no test was made are passed over.
+        rows: names of all rows.
+        columns: the compared columns.
     """
-    for test, what in _WHAT.items():
-        able: dict[str, Outcome] = {}
-        found: dict[str, list[str]] = {}
-        for column in _tested(columns):
-            for name, outcome in zip(rows, _against_default(column, test), strict=True):
-                if outcome is not None and outcome.p is not None:
-                    able.setdefault(outcome.counted, outcome)
-                    if outcome.significant:
-                        way = {1: "better", -1: "worse", 0: "different"}[outcome.direction]
-                        found.setdefault(column.column.title, []).append(f"{name!r} {way} ({outcome.adjusted_p:.2g})")
-        if able:
-            first = next(iter(able.values()))
-            counted = f"{' or '.join(able)}; " if test == FRIEDMAN else ""  # how many videos differ varies by pair
-            before = "" if first.comparisons == 1 else f" before Holm over {first.comparisons}"
-            differ = "; ".join(f"{title}: {', '.join(which)}" for title, which in found.items())
-            yield (
-                f"against the default row {default!r}, {what}; {counted}smallest attainable p {first.smallest_p:.2g}"
-                f"{before}; p < {LEVEL} in brackets: {differ or 'no row differs'}"
-            )
+    for test, description in _TESTS.items():
+        outcomes = [
+            (column.column.title, rows[i], outcome)
+            for column in columns
+            for i, outcome in column.by_test(test)
+            if outcome.p is not None
+        ]
+        if not outcomes:
+            continue
+        significant: dict[str, list[str]] = {}
+        for title, row, outcome in outcomes:
+            if outcome.significant:
+                text = f"{row!r} {_DIRECTIONS[outcome.direction]} ({outcome.adjusted_p:.2g})"
+                significant.setdefault(title, []).append(text)
+        differences = "; ".join(f"{title}: {', '.join(texts)}" for title, texts in significant.items())
+        counts = dict.fromkeys(outcome.counted for _, _, outcome in outcomes)
+        counted = (
+            f"{' or '.join(counts)}; " if test == FRIEDMAN else ""
+        )  # the number of differing videos varies by pair
+        first = outcomes[0][2]
+        before = "" if first.comparisons == 1 else f" before Holm over {first.comparisons}"
+        yield (
+            f"against the default row {default!r}, {description}; {counted}smallest attainable p {first.smallest_p:.2g}"
+            f"{before}; significant differences (p < {LEVEL}): {differences or 'none'}"
+        )
 
 
 def ranking_notes(rows: Sequence[str], columns: Sequence[Compared]) -> Iterator[str]:
-    """The rows in the order of their mean ranks over several splits, in the first score of which tests were made.
+    """Mean ranks of the rows over several splits, in the first compared column.
 
     Args:
-        rows: names of all.
-        columns: of the table.
+        rows: names of all rows.
+        columns: the compared columns.
     """
-    for column in _tested(columns)[:1]:
-        there = [i for i, values in enumerate(column.values) if values]
-        common = common_seeds([column.values[i] for i in there])
-        if len(there) < 3 or len(common.splits) < 2 or not common.seeds:
+    for column in columns[:1]:
+        names = [name for name, values in zip(rows, column.values, strict=True) if values]
+        common = common_seeds([values for values in column.values if values])
+        if len(names) < 3 or len(common.splits) < 2 or not common.seeds:
             continue
         means = common.values.mean(axis=2, keepdims=True)
-        found = ranking(means, higher_is_better=column.column.higher_is_better)
-        order = ", ".join(f"{rows[there[i]]!r} {found.mean_ranks[i]:.2f}" for i in found.order)
-        if found.critical_difference is None:
-            apart = f"which differ is not known: {found.friedman.reason}"
+        ranks = ranking(means, higher_is_better=column.column.higher_is_better)
+        order = ", ".join(f"{names[i]!r} {ranks.mean_ranks[i]:.2f}" for i in ranks.order)
+        if ranks.critical_difference is None:
+            groups = f"no test of the differences: {ranks.friedman.reason}"
         else:
-            groups = "; ".join(" = ".join(repr(rows[there[i]]) for i in group) for group in found.groups)
-            apart = f"critical difference {found.critical_difference:.2f} (Nemenyi), not told apart: {groups}"
-        yield f"mean ranks over {len(common.splits)} splits in {column.column.title}: {order}; {apart}"
+            equal = "; ".join(" = ".join(repr(names[i]) for i in group) for group in ranks.groups)
+            groups = (
+                f"critical difference {ranks.critical_difference:.2f} (Nemenyi), not significantly different: {equal}"
+            )
+        yield f"mean ranks over {len(common.splits)} splits in {column.column.title}: {order}; {groups}"
 
 
-def _tested(columns: Sequence[Compared]) -> list[Compared]:
-    return [column for column in columns if column.bold.best is not None]
-
-
-def _bold_notes(columns: Sequence[Compared]) -> Iterator[str]:
-    deciding = _titles_by((o.test, column) for column in columns for o in _against_best(column) if o.p is not None)
-    comparisons = len(columns[0].values) - 1
-    holm = f" after Holm over {comparisons}" if comparisons > 1 else ""
-    if deciding:
-        by = "; ".join(f"in {_listed(titles, columns)} by {_WHAT[test]}" for test, titles in deciding.items())
-        yield f"bold: the best row and every row that cannot be told from it (p >= {LEVEL}{holm}), {by}"
-    unable = _titles_by((str(o.reason), column) for column in columns for o in _against_best(column) if o.p is None)
-    for reason, titles in unable.items():
-        shown = _listed(titles, columns)
-        yield f"bold in {shown}: only the best mean, no claim over rows that no test can judge: {reason}"
-
-
-def _titles_by(found: Iterable[tuple[str, Compared]]) -> dict[str, list[str]]:
-    """Key -> titles of its columns, each once."""
+def _titles(columns: Sequence[Compared], pairs: Iterable[tuple[str, Compared]]) -> dict[str, str]:
+    """Key -> the titles of its columns as text."""
     titles: dict[str, dict[str, None]] = {}
-    for key, column in found:
+    for key, column in pairs:
         titles.setdefault(key, {})[column.column.title] = None
-    return {key: list(of_key) for key, of_key in titles.items()}
-
-
-def _listed(titles: Sequence[str], columns: Sequence[Compared]) -> str:
-    return "every score" if len(titles) == len(columns) > 1 else ", ".join(titles)
-
-
-def _against_best(column: Compared) -> Iterator[Outcome]:
-    return (outcome for outcome in column.bold.against_best if outcome is not None)
-
-
-def _against_default(column: Compared, test: str) -> list[Outcome | None]:
-    return [
-        None if pair is None else pair.seeds if test == FRIEDMAN else pair.videos for pair in column.against_default
-    ]
-
-
-def _outcomes(column: Compared) -> Iterator[Outcome]:
-    yield from _against_best(column)
-    for test in _WHAT:
-        yield from (outcome for outcome in _against_default(column, test) if outcome is not None)
+    return {
+        key: "every score" if len(distinct) == len(columns) > 1 else ", ".join(distinct)
+        for key, distinct in titles.items()
+    }

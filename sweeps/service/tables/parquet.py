@@ -1,4 +1,4 @@
-"""All trials of a sweep as one Parquet file: a line for each cell of each table, whatever has become of it."""
+"""All trials of a sweep as one Parquet file: a row for each cell of each table, finished or not."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CELL_FIELDS = (
     pa.field("reason", pa.string()),
     pa.field("training_seconds", pa.float64()),
 )
-"""The columns before the scores. `prediction` is the row's own, null where its columns show several."""
+"""The columns before the scores. `prediction` is null if the columns of the row show several predictions."""
 
 
 def write_trials(
@@ -38,14 +38,14 @@ def write_trials(
     tables: Mapping[str, tuple[Experiment, Sequence[Cell]]],
     results: Mapping[str, CellResult],
 ) -> None:
-    """Writes the file: the `CELL_FIELDS`, then `PREDICTION.METRIC` of every score that some trial has.
+    """Writes the file atomically: the `CELL_FIELDS`, then a column `PREDICTION.METRIC` for every score of any trial.
 
-    Scores are as in result.json (fractions, frames, seconds), null where they are undefined or the trial is not
-    finished; `PREDICTION.inference_seconds` is for a video. The file appears whole or not at all.
+    Scores are as in result.json (fractions, frames, seconds), null if they are undefined or the trial is not finished;
+    `PREDICTION.inference_seconds` is per video.
 
     Args:
-        path: the file.
-        sweep: its name.
+        path: target file.
+        sweep: name of the sweep.
         tables: name -> the table's shape and cells.
         results: state and scores of each cell, by key.
     """

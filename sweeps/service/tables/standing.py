@@ -1,4 +1,4 @@
-"""Where a sweep stands: its plan, the results of its cells and the tables made from them, as one value."""
+"""The current state of a sweep as one value: its plan, the results of its cells and the tables."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Standing:
     """A sweep at one moment.
 
     Attributes:
-        plan: the sweep.
+        plan: plan of the sweep.
         results: state and scores of each cell, by key.
-        tables: its tables, by the experiments' names.
-        trials: its trials by key; empty where the sweep was read back from its results folder.
+        tables: tables by name of the experiment.
+        trials: trials by key; empty if the plan was read back from the results folder.
     """
 
     plan: Plan
@@ -31,12 +31,12 @@ class Standing:
     def of(
         cls, plan: Plan, trials: Mapping[str, Trial] | None = None, earlier: Mapping[str, CellResult] | None = None
     ) -> Standing:
-        """The sweep as its trials' directories have it now.
+        """Reads the trial directories and makes the tables.
 
         Args:
-            plan: the sweep.
-            trials: its trials by key, where they are at hand.
-            earlier: results of an earlier moment; finished cells are not read again.
+            plan: plan of the sweep.
+            trials: trials by key, if known.
+            earlier: results of an earlier reading; finished cells are not read again.
         """
         results = plan.read_results(earlier)
         tables = {
@@ -51,5 +51,5 @@ class Standing:
         return all(result.is_finished for result in self.results.values())
 
     def table(self, part: Part) -> Table:
-        """The table of a part of the plan."""
+        """The table of a part."""
         return self.tables[part.experiment.name]

@@ -1,4 +1,4 @@
-"""A sweep's table as a value: mean±std over seeds, intervals, tests between rows, and notes."""
+"""A sweep's table as a value: mean and deviation over seeds, intervals, tests between rows, and notes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sweeps.service.tables.baselines import ExtraRow, extra_rows
 from sweeps.service.tables.notes import (
     Compared,
     Notes,
-    blind_notes,
+    baseline_notes,
     data_notes,
     difference_notes,
     missing_notes,
@@ -36,11 +36,11 @@ from sweeps.service.trials.cell_results import CellResult
 
 
 class Seeds(NamedTuple):
-    """Seeds of a row.
+    """Numbers of seeds of a row.
 
     Attributes:
-        whole: seeds that have a value on every split.
-        planned: seeds of the sweep.
+        whole: finished on every split.
+        planned: of the sweep.
 
     >>> str(Seeds(3, 5)), str(Seeds(5, 5)), Seeds(3, 5).are_whole
     ('3 of 5', '5', False)
@@ -51,7 +51,7 @@ class Seeds(NamedTuple):
 
     @property
     def are_whole(self) -> bool:
-        """Whether every planned seed has a value."""
+        """Whether every planned seed is finished."""
         return self.whole == self.planned
 
     def __str__(self) -> str:
@@ -60,19 +60,19 @@ class Seeds(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A row.
+    """A row of a table.
 
     Attributes:
         labels: one for each of the table's label titles.
-        summaries: for each column; None: no value.
-        seeds: number of seeds that have every split, and of planned seeds; None for a row without seeds.
-        kind: `row` of the experiment, `baseline` that sees no feature, `ceiling` that no prediction is above.
-        task: of the row, or of the rows that a baseline is to be compared with; None for the ceiling.
-        prediction: the row's own, in the place of the columns'.
-        default: whether the others are compared with it.
-        bold: for each column, whether it is best or cannot be told from the best.
-        against_default: for each column the tests against the default row; None where there is none.
-        against_best: for each column the test against the column's best row; None where there is none.
+        summaries: one per column; None without a value.
+        seeds: finished and planned seeds; None for baseline and ceiling rows.
+        kind: `row` of the experiment, feature-free `baseline`, or `ceiling` that no prediction can exceed.
+        task: task of the row, or of the rows to which a baseline applies; None for the ceiling.
+        prediction: prediction that replaces the columns' predictions; None to keep those.
+        default: whether the other rows are compared with it.
+        bold: for each column, whether it is best or not significantly different from the best.
+        against_default: for each column the tests against the default row; None without such tests.
+        against_best: for each column the test against the column's best row; None without such a test.
     """
 
     labels: tuple[str, ...]
@@ -88,17 +88,17 @@ class Row:
 
     @property
     def name(self) -> str:
-        """The labels as one text."""
+        """The non-empty labels as one text."""
         return ", ".join(label for label in self.labels if label)
 
     @property
     def seeds_text(self) -> str:
-        """The seeds as the table shows them."""
+        """The seeds as text; empty without seeds."""
         return "" if self.seeds is None else str(self.seeds)
 
     @property
     def p_values(self) -> tuple[float | None, ...]:
-        """For each column p against the default row after Holm's adjustment, of the test that decides."""
+        """For each column the adjusted p of the decisive test against the default row."""
         return tuple(None if pair is None else pair.decisive.adjusted_p for pair in self.against_default)
 
 
@@ -107,12 +107,12 @@ class Table:
     """A table as values.
 
     Attributes:
-        name: of the experiment, a word.
-        title: the caption.
+        name: name of the experiment.
+        title: caption.
         label_titles: heads of the label columns.
         columns: the scores.
-        rows: the experiment's, then the baselines that see no feature, then the ceiling of `frames`.
-        notes: the lines under it.
+        rows: rows of the experiment, then the feature-free baselines, then the ceiling of `frames`.
+        notes: notes under the table.
     """
 
     name: str
@@ -124,7 +124,7 @@ class Table:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """Of all columns: labels, scores, seeds."""
+        """Heads of all columns: labels, scores, seeds."""
         return (*self.label_titles, *(column.title for column in self.columns), "seeds")
 
 
@@ -136,27 +136,28 @@ def make_table(
     *,
     pooling: int | None = None,
 ) -> Table:
-    """The table of what is results.
+    """Makes the table of an experiment from the results so far.
 
-    A seed counts in a row when every split of it is finished (its value is the mean over the splits). One that is not
-    is left out of the mean, and the row and a note say so.
+    A seed counts in a row if it is finished on every split; its value is the mean over the splits. Other seeds are left
+    out of the mean, and the row and a note report them.
 
     Args:
         experiment: the table's shape.
-        cells: all that belong to it.
-        results: of each cell, by the trial's key.
-        splits: of the store, in the order of the cells.
-        pooling: frames of a latent frame in the base configuration, for the ceiling of `frames`; None: no ceiling.
+        cells: all cells of the table.
+        results: state and scores by the cells' keys.
+        splits: facts of each split by name.
+        pooling: frames per latent frame in the base configuration, for the ceiling of `frames`; None: no ceiling.
     """
     names = [variant.name for variant in experiment.variants]
     default = names.index(experiment.default_row) if experiment.default_row is not None else None
-    of_rows = [[cell for cell in cells if cell.variant is variant] for variant in experiment.variants]
-    columns = [_compared(experiment, default, column, of_rows, results) for column in experiment.columns]
+    by_row = [[cell for cell in cells if cell.variant is variant] for variant in experiment.variants]
+    columns = [_compared(default, column, by_row, results) for column in experiment.columns]
+    compared = [column for column in columns if column.is_compared]
     rows = [
         Row(
             labels=variant.labels,
             summaries=tuple(_summary(column.values[i]) for column in columns),
-            seeds=_seeds(of_rows[i], results),
+            seeds=_seeds(by_row[i], results),
             task=variant.task,
             prediction=variant.prediction,
             default=i == default,
@@ -176,48 +177,39 @@ def make_table(
         rows=(*rows, *(_extra_row(experiment, one) for one in extra)),
         notes=Notes(
             data=tuple(data_notes(splits)),
-            baselines=tuple(blind_notes(experiment.variants, experiment.columns, means, extra)),
-            statistics=tuple(statistics_notes(experiment.default_row, columns)),
-            ranking=tuple(ranking_notes(names, columns)),
-            differences=tuple(difference_notes(experiment.default_row, names, columns)),
+            baselines=tuple(baseline_notes(experiment.variants, experiment.columns, means, extra)),
+            statistics=tuple(statistics_notes(experiment.default_row, compared)),
+            ranking=tuple(ranking_notes(names, compared)),
+            differences=tuple(difference_notes(experiment.default_row, names, compared)),
             missing=tuple(missing_notes(cells, results)),
         ),
     )
 
 
 def _compared(
-    experiment: Experiment,
-    default: int | None,
-    column: Column,
-    of_rows: Sequence[Sequence[Cell]],
-    results: Mapping[str, CellResult],
+    default: int | None, column: Column, by_row: Sequence[Sequence[Cell]], results: Mapping[str, CellResult]
 ) -> Compared:
-    """A column's values by row, and what tests say of them."""
-    n_rows = len(experiment.variants)
-    values = [seed_values(cells, results, column) for cells in of_rows]
-    nothing = Compared(
-        column=column,
-        values=tuple(values),
-        bold=Bold(best=None, rows=(), against_best=(None,) * n_rows),
-        against_default=(None,) * n_rows,
-    )
+    """The values of a column and, if at least two rows have any, their tests."""
+    nothing = (None,) * len(by_row)
+    values = tuple(seed_values(cells, results, column) for cells in by_row)
     if not column.is_tested or sum(bool(row) for row in values) < 2:
-        return nothing
-    by_video = [_video_values(cells, results, column) for cells in of_rows]
+        bold = Bold(best=None, rows=(), against_best=nothing)
+        return Compared(column=column, values=values, bold=bold, against_default=nothing)
+    by_video = [_video_values(cells, results, column) for cells in by_row]
     videos = by_video if any(scores for row in by_video for scores in row.values()) else None
     higher = column.higher_is_better
     return Compared(
         column=column,
-        values=tuple(values),
+        values=values,
         bold=best_rows(values, videos, higher_is_better=higher),
-        against_default=nothing.against_default
+        against_default=nothing
         if default is None
         else compare_with_default(values, default, videos, higher_is_better=higher),
     )
 
 
 def seed_values(cells: Sequence[Cell], results: Mapping[str, CellResult], column: Column) -> SeedValues:
-    """The values of the seeds that have one on every split of the row, by split and seed."""
+    """The values of the seeds that have a value on every split of the row, by split and seed."""
     values: dict[tuple[str, int], float] = {}
     for cell in cells:
         value = results[cell.key].value(*column.of(cell.variant))

@@ -1,4 +1,4 @@
-"""A table as text: on a terminal, as Markdown and as CSV."""
+"""A table as text: for terminals, as Markdown and as CSV."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sweeps.service.stats.summary import Summary
 from sweeps.service.tables.table import Row, Table
 
 NOTHING = "–"
-"""Stands where there is no value."""
+"""Text of a field without a value."""
 CSV_PARTS = (
     "mean",
     "std",
@@ -31,32 +31,32 @@ CSV_PARTS = (
     "p_videos_holm",
     "p_best",
 )
-"""Columns of each score: mean and deviation over n seeds, ends of the 95 % interval, whether it is bold; p against the
-default row over seeds and over videos, as it is and after Holm's adjustment; adjusted p against the best row."""
+"""CSV columns of each score: mean and deviation over n seeds, ends of the 95 % interval, whether it is bold; p against
+the default row over seeds and over videos, before and after Holm's adjustment; adjusted p against the best row."""
 
 
 def for_terminal(table: Table, console: Console) -> rich.table.Table:
-    """The table without its notes; where the terminal is narrow, deviations stand under their means."""
+    """The table without its notes; on a narrow terminal, deviations are printed under their means."""
     wide = _drawn(table, "±", padding=1)
     width = Measurement.get(console, console.options.update(max_width=10**4), wide).maximum
     return wide if width <= console.width else _drawn(table, "\n±", padding=0)
 
 
 def _drawn(table: Table, deviation: str, padding: int) -> rich.table.Table:
-    shown = rich.table.Table(title=table.title, title_justify="left", header_style="bold", padding=(0, padding))
+    drawn = rich.table.Table(title=table.title, title_justify="left", header_style="bold", padding=(0, padding))
     for title in table.label_titles:
-        shown.add_column(Text(title))
+        drawn.add_column(Text(title))
     for title in table.heads[len(table.label_titles) :]:
-        shown.add_column(Text(title), justify="right")
+        drawn.add_column(Text(title), justify="right")
     for row, before in zip(table.rows, (None, *table.rows), strict=False):
         if before is not None and (before.kind == "row") != (row.kind == "row"):
-            shown.add_section()
+            drawn.add_section()
         values = [
             Text(text.replace("±", deviation), style="bold" if bold else "")
             for text, bold in zip(_values(table, row), row.bold, strict=True)
         ]
-        shown.add_row(*(Text(label) for label in row.labels), *values, row.seeds_text)
-    return shown
+        drawn.add_row(*(Text(label) for label in row.labels), *values, row.seeds_text)
+    return drawn
 
 
 def markdown(table: Table) -> str:
@@ -70,10 +70,9 @@ def markdown(table: Table) -> str:
 
 
 def comma_separated(table: Table) -> str:
-    """The table as CSV: fractions with all their digits, for each score the `CSV_PARTS` in columns of their own.
+    """The table as CSV: values in full precision, one column for each of the `CSV_PARTS` of each score.
 
-    A score is called `PREDICTION.METRIC`; where rows have predictions of their own, `METRIC`, and each row's
-    prediction stands in the column `prediction`.
+    See `column_names` for the names of the scores. The column `prediction` contains a row's own prediction, if any.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -89,7 +88,7 @@ def comma_separated(table: Table) -> str:
 
 
 def column_names(table: Table) -> tuple[str, ...]:
-    """The scores' names in CSV, distinct."""
+    """Distinct names of the scores: `METRIC` in tables whose rows name their prediction, else `PREDICTION.METRIC`."""
     own = any(row.prediction for row in table.rows)
     short = [column.metric for column in table.columns]
     if own and len(set(short)) == len(short):
@@ -111,8 +110,8 @@ def _parts(
 
 
 def _values(table: Table, row: Row) -> list[str]:
-    shown = zip(row.summaries, table.columns, strict=True)
-    return [NOTHING if summary is None else summary.text(column.shown_unit) for summary, column in shown]
+    pairs = zip(row.summaries, table.columns, strict=True)
+    return [NOTHING if summary is None else summary.text(column.shown_unit) for summary, column in pairs]
 
 
 def _line(items: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 from random import Random
@@ -12,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from mucon.errors import InputError
 from sweeps.service.stats.significance import (
+    LEVEL,
     Floats,
+    block_ranks,
     friedman_with_replicates,
     holm,
     rank_variance,
@@ -22,7 +24,8 @@ from sweeps.service.stats.significance import (
     smallest_attainable_p,
     wilcoxon_over_videos,
 )
-from sweeps.service.stats.summary import t_interval
+from sweeps.service.stats.summary import Summary
+from tests.helpers.refusals import refused
 
 SMALL = settings(max_examples=25, deadline=None)
 TIED = st.sampled_from([0.1, 0.2, 0.3, 0.4, 0.5])
@@ -33,7 +36,7 @@ def tables(k: st.SearchStrategy[int], blocks: st.SearchStrategy[int]) -> st.Sear
 
     def filled(shape: tuple[int, int, int]) -> st.SearchStrategy[Floats]:
         values = st.lists(TIED, min_size=math.prod(shape), max_size=math.prod(shape))
-        return values.map(lambda found: np.array(found).reshape(shape))
+        return values.map(lambda scores: np.array(scores).reshape(shape))
 
     return st.tuples(k, blocks, st.integers(3, 5)).flatmap(filled)
 
@@ -57,7 +60,7 @@ def slow_chi_squared(values: Floats) -> float:
 
 
 def apart(n_swaps: int, n_blocks: int = 4, n_seeds: int = 5) -> Floats:
-    """Two approaches whose rank sums are so many steps from where one is always better."""
+    """Two approaches; `n_swaps` steps of the rank sum away from one being better everywhere."""
     first, second = [list(range(n_seeds, 2 * n_seeds)) for _ in range(n_blocks)], []
     for block in first:
         for place in range(n_seeds):
@@ -66,6 +69,12 @@ def apart(n_swaps: int, n_blocks: int = 4, n_seeds: int = 5) -> Floats:
             n_swaps -= step
         second.append([rank for rank in range(2 * n_seeds) if rank not in block])
     return np.array([first, second], dtype=np.float64)
+
+
+def numbers(text: str | None) -> list[float]:
+    """The numbers in a reason, without the one of the significance level."""
+    found = [float(number) for number in re.findall(r"\d+(?:\.\d+)?(?:e-?\d+)?", text or "")]
+    return [number for number in found if number != LEVEL]
 
 
 def test_an_approach_that_is_always_better_has_the_papers_p() -> None:
@@ -162,33 +171,39 @@ def test_the_smallest_attainable_p_is_that_of_rows_that_do_not_overlap() -> None
         )
 
 
-def test_too_few_seeds_are_said_in_words_with_the_number_that_is_enough() -> None:
+def test_too_few_seeds_have_no_p_and_the_reason_names_the_number_that_is_enough() -> None:
     outcome = friedman_with_replicates(apart(0, n_blocks=1, n_seeds=2))
     assert (outcome.p, outcome.statistic, outcome.significant) == (None, None, False)
-    assert outcome.text() == (
-        "2 seeds on 1 split are too few: the smallest attainable p is 0.121, 3 seeds can give less than 0.05"
-    )
+    assert (outcome.counted, outcome.comparisons, seeds_needed(1)) == ("2 seeds on 1 split", 1, 3)
+    assert outcome.smallest_p == pytest.approx(0.121, abs=5e-4)
+    assert numbers(outcome.reason) == [2, 1, 0.121, 3]
     together = friedman_with_replicates(apart(0, n_blocks=1, n_seeds=3), comparisons=5)
-    assert together.text() == (
-        "3 seeds on 1 split are too few: the smallest attainable p is 0.0495, 0.248 after Holm over 5, "
-        "5 seeds can give less than 0.05"
-    )
+    assert (together.p, together.counted, together.comparisons) == (None, "3 seeds on 1 split", 5)
+    assert together.smallest_p == smallest_attainable_p(1, 3)
+    assert numbers(together.reason) == [3, 1, 0.0495, 0.248, 5, 5]
     assert seeds_needed(1, comparisons=5) == 5
-    assert friedman_with_replicates(apart(0, n_blocks=1, n_seeds=5), comparisons=5).p == smallest_attainable_p(1, 5)
-    assert "0 seeds on 1 split are too few" in friedman_with_replicates([[[]], [[]]]).text()
+    enough = friedman_with_replicates(apart(0, n_blocks=1, n_seeds=5), comparisons=5)
+    assert (enough.p, enough.reason) == (smallest_attainable_p(1, 5), None)
+    without = friedman_with_replicates([[[]], [[]]])
+    assert (without.p, without.n, without.counted) == (None, 0, "0 seeds on 1 split")
 
 
-def test_unequal_seeds_nan_and_a_single_row_are_refused_with_place_and_remedy() -> None:
-    with pytest.raises(InputError, match=r"row 0: \[3\]; row 1: \[2\]: take their common seeds \(`common_seeds`\)"):
+def test_unequal_seeds_nan_and_a_single_row_are_refused_with_their_place() -> None:
+    with refused("shape", place="seeds", value=[[3], [2]], n=1):
         friedman_with_replicates([[[1, 2, 3]], [[4, 5]]])
-    with pytest.raises(InputError, match=r"finite number, the one at \(1, 0, 2\) is nan: leave out"):
+    with refused("shape", place="seeds", value=[[2, 2], [2]], n=1):
+        friedman_with_replicates([[[1, 2], [3, 4]], [[5, 6]]])
+    with refused("range", place="scores[1, 0, 2]", n=1) as refusal:
         friedman_with_replicates([[[1, 2, 3]], [[4, 5, math.nan]]])
-    with pytest.raises(InputError, match="at least two rows, there are 1: give the others"):
+    assert math.isnan(float(str(refusal.values[0])))
+    with refused("range", place="rows", value=1, n=1):
         friedman_with_replicates([[[1, 2, 3]]])
+    with refused("range", place="rows", value=0, n=1):
+        block_ranks([])
 
 
 @pytest.mark.parametrize(("n_seeds", "rate"), [(3, 2 / 20), (5, 14 / 252)])
-def test_the_error_rate_on_one_split_is_what_the_note_says(n_seeds: int, rate: float) -> None:
+def test_the_error_rate_on_one_split_is_that_of_the_note(n_seeds: int, rate: float) -> None:
     outcomes = []
     for chosen in itertools.combinations(range(2 * n_seeds), n_seeds):
         others = [rank for rank in range(2 * n_seeds) if rank not in chosen]
@@ -245,14 +260,17 @@ def test_rounding_hides_neither_zeros_nor_ties() -> None:
     assert outcome.p == pytest.approx(signed_rank_p([0, 1, 1, 1, 1, -1]))
 
 
-def test_equal_videos_cannot_be_told_apart_and_few_videos_are_said_in_words() -> None:
-    assert wilcoxon_over_videos([0.5] * 8, [0.5] * 8).p == 1.0
+def test_equal_videos_do_not_differ_and_few_videos_have_no_p() -> None:
+    equal = wilcoxon_over_videos([0.5] * 8, [0.5] * 8)
+    assert (equal.p, equal.n, equal.counted) == (1.0, 0, "0 of 8 videos differ")
     few = wilcoxon_over_videos([3, 4, 5, 6, 7], [0] * 5)
-    assert few.text() == (
-        "5 test videos are too few: the smallest attainable p is 0.0625, 6 videos can give less than 0.05"
-    )
-    with pytest.raises(InputError, match="take the videos that both have"):
+    assert (few.p, few.statistic, few.smallest_p) == (None, None, 0.0625)
+    assert (few.n, few.counted) == (5, "5 of 5 videos differ")
+    assert numbers(few.reason) == [5, 0.0625, 6]
+    with refused("shape", place="video", value=((2,), (3,)), n=1):
         wilcoxon_over_videos([1, 2], [1, 2, 3])
+    with refused("range", place="scores[1]", value=math.inf, n=1):
+        wilcoxon_over_videos([1, 2], [1, math.inf])
 
 
 def test_the_error_rate_over_videos_is_five_percent() -> None:
@@ -271,24 +289,43 @@ def test_holm_is_the_closed_test_of_bonferroni(p_values: list[float | None]) -> 
         assert adjusted is None if p_values[place] is None else adjusted == pytest.approx(closed)
 
 
-def test_the_interval_holds_the_true_mean_as_often_as_it_says() -> None:
+def test_the_interval_contains_the_true_mean_as_often_as_its_level_says() -> None:
     random = np.random.default_rng(5)
     hard = np.array([0.0, 8.0, -5.0])[:, None]
-    draws = [t_interval(random.normal(size=(3, 3)) + hard) for _ in range(400)]
-    held = [abs(found.mean - 1) <= found.half_width for found in draws if found.half_width is not None]
-    assert len(held) == 400
-    assert 0.925 < np.mean(held) < 0.975
+    intervals = [
+        summary.interval
+        for summary in (Summary.of(random.normal(size=(3, 3)) + hard) for _ in range(400))
+        if summary is not None and summary.interval is not None
+    ]
+    assert len(intervals) == 400
+    assert 0.925 < np.mean([low <= 1 <= high for low, high in intervals]) < 0.975
 
 
 def test_the_interval_is_students() -> None:
     values = [0.49, 0.51, 0.46, 0.50, 0.53]
-    found = t_interval(values, confidence=0.9)
-    low, high = stats.t.interval(0.9, 4, loc=np.mean(values), scale=stats.sem(values))
-    assert found.half_width == pytest.approx((high - low) / 2)
-    assert found.mean == pytest.approx((high + low) / 2)
-    assert t_interval([[0.4], [0.6]]).mean == pytest.approx(0.5)
-    assert t_interval([[0.4], [0.6]]).half_width is None
-    with pytest.raises(InputError, match="at least one seed"):
-        t_interval([])
-    with pytest.raises(InputError, match="between 0 and 1, not 95"):
-        t_interval([0.5, 0.6], confidence=95)
+    summary = Summary.of(values, confidence=0.9)
+    assert summary is not None
+    expected = stats.t.interval(0.9, 4, loc=np.mean(values), scale=stats.sem(values))
+    assert summary.interval == pytest.approx(expected)
+    assert (summary.mean, summary.std, summary.n) == (
+        pytest.approx(np.mean(values)),
+        pytest.approx(np.std(values, ddof=1)),
+        5,
+    )
+
+
+def test_one_seed_has_no_interval_and_no_seed_no_summary() -> None:
+    assert Summary.of([[0.4], [0.6]]) == Summary(pytest.approx(0.5), None, 1)
+    assert Summary.of([]) is None
+    assert Summary.of([[], []]) is None
+
+
+@pytest.mark.parametrize("confidence", [95, 0, 1, -0.5])
+def test_an_invalid_confidence_level_is_refused(confidence: float) -> None:
+    with refused("range", place="confidence", value=confidence, n=1):
+        Summary.of([0.5, 0.6], confidence=confidence)
+
+
+def test_a_seed_without_a_finite_score_is_refused() -> None:
+    with refused("range", place="scores[0, 1]", value=math.inf, n=1):
+        Summary.of([0.5, math.inf])

@@ -1,16 +1,23 @@
-"""What is said after a sweep: the best row and trial of planted numbers, and commands that fit them."""
+"""Summary lines after a sweep: the best row and trial of planted numbers, and commands that fit them."""
 
+import shlex
 from pathlib import Path
 
 from mucon.cli import build_parser
+from mucon.config import TrainConfig
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import Part, Plan
 from sweeps.service.plan.recordings import SplitData
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
+from sweeps.service.tables.baselines import BLIND
 from sweeps.service.tables.best import best_lines
+from sweeps.service.tables.standing import Standing
+from sweeps.service.tables.table import make_table
 from sweeps.service.trials.cell_results import CellResult
 from sweeps.service.trials.folder import State, write_json
+from sweeps.service.trials.results_folder import ResultsFolder
+from sweeps.service.trials.trial import Trial
 
 BOX = Variant(labels=("box", ""))
 BEAM = Variant(labels=("bell", "beam"), settings={"mask.shape": "bell", "decoding.beam": 10}, prediction="segments")
@@ -23,60 +30,116 @@ def cell(variant: Variant, seed: int, split: str = "1") -> Cell:
     return Cell(variant=variant, split=split, seed=seed, identity=f"{name}{split}{seed}", evaluation="e")
 
 
-def said(values: dict[Cell, float | None], column: Column, results: Path, name: str = "mine") -> list[str]:
+def lines_of(
+    values: dict[Cell, float | None],
+    column: Column,
+    results: Path,
+    names: tuple[str, ...] = ("mine",),
+    trials: dict[str, Trial] | None = None,
+) -> list[str]:
+    """The lines after a sweep whose cells have these values in the first column of each table."""
     variants = tuple(dict.fromkeys(cell.variant for cell in values))
-    shape = Experiment(name=name, title="Mine", label_titles=("Shape", "How"), variants=variants, columns=(column,))
-    part = Part(experiment=shape, cells=tuple(values))
-    plan = Plan(
-        name=name, title="Mine", parts=(part,), splits={"1": SPLIT, "2": SPLIT}, results=results, store="/data/my store"
+    parts = tuple(
+        Part(
+            experiment=Experiment(
+                name=name, title="Mine", label_titles=("Shape", "How"), variants=variants, columns=(column,)
+            ),
+            cells=tuple(values),
+        )
+        for name in names
     )
-    known = {
+    plan = Plan(
+        name="mine",
+        title="Mine",
+        parts=parts,
+        splits={"1": SPLIT, "2": SPLIT},
+        results=ResultsFolder(results),
+        store="/data/my store",
+    )
+    cell_results = {
         cell.key: CellResult(State.FAILED, "no cake")
         if value is None
         else CellResult(State.FINISHED, None, {p: {column.metric: value} for p in ("full", "segments")})
         for cell, value in values.items()
     }
-    return best_lines(plan, plan.tables(known), known, {})
+    tables = {
+        part.experiment.name: make_table(part.experiment, part.cells, cell_results, plan.splits) for part in parts
+    }
+    return best_lines(Standing(plan=plan, results=cell_results, tables=tables, trials=trials or {}))
+
+
+def line(lines: list[str], head: str) -> str:
+    """The text of the only line with a head."""
+    (text,) = [text for text in lines if text.strip().startswith(f"{head}:")]
+    return text.partition(":")[2].strip()
+
+
+def heads(lines: list[str]) -> list[str]:
+    return [text.strip().partition(":")[0] for text in lines]
 
 
 def test_the_row_with_the_best_mean_is_named_with_its_best_trial_and_commands(tmp_path: Path) -> None:
     values = {cell(BOX, 1): 0.9, cell(BOX, 2): 0.1, cell(BEAM, 1): 0.6, cell(BEAM, 2): 0.7, cell(BEAM, 3): None}
     run = tmp_path / "trials" / "bellbeam12" / "run"
-    first, where, evaluate, predict, export = said(values, Column(title="MoF", metric="mof"), tmp_path)
-    assert first == "best: bell, beam, MoF 65.0±7.1; its best trial: split 1, seed 2, 70.0"
-    assert where == f"  where:    {run.parent}"
-    assert evaluate == f"  evaluate: mucon evaluate {run} --store '/data/my store' --split 1 --set decoding.beam=10"
-    assert predict == f"  predict:  mucon predict {run} FEATURES.npy --prediction segments --set decoding.beam=10"
-    assert export.startswith(f"  export:   cp -r {run} MODEL ")
-    for line in (evaluate, predict):
-        parsed = build_parser().parse_args(line.partition("mucon ")[2].replace("'/data/my store'", "/data").split())
-        assert parsed.settings == ["decoding.beam=10"]
+    lines = lines_of(values, Column(title="MoF", metric="mof"), tmp_path)
+    assert heads(lines) == ["best", "where", "evaluate", "predict", "export"]
+    row, trial = line(lines, "best").split("; ")
+    assert row == f"{BEAM.name}, MoF 65.0±7.1"
+    assert trial.endswith("split 1, seed 2, 70.0")
+    assert line(lines, "where") == str(run.parent)
+    evaluate, predict = line(lines, "evaluate"), line(lines, "predict")
+    chosen = ["--set", "decoding.beam=10"]
+    assert shlex.split(evaluate) == [
+        *("mucon", "evaluate", str(run), "--store", "/data/my store", "--split", "1"),
+        *chosen,
+    ]
+    assert shlex.split(predict) == ["mucon", "predict", str(run), "FEATURES.npy", "--prediction", "segments", *chosen]
+    assert line(lines, "export").startswith(f"cp -r {run} MODEL ")
+    for command in (evaluate, predict):
+        assert build_parser().parse_args(shlex.split(command)[1:]).settings == ["decoding.beam=10"]
 
 
-def test_rows_that_are_level_with_the_best_and_a_baseline_that_it_does_not_beat_are_told(tmp_path: Path) -> None:
+def test_rows_that_equal_the_best_and_a_baseline_that_it_does_not_beat_are_reported(tmp_path: Path) -> None:
     column = Column(title="MoF", metric="mof")
-    first, level, beware, *_ = said({cell(BOX, 1): 0.3, cell(BEAM, 1): 0.3}, column, tmp_path)
-    assert first.startswith("best: box, ")
-    assert level == "  level:    'bell, beam'"
-    assert beware == "  beware:   no better than 'transcript prior, equal lengths', which sees no feature: 30.0"
-    better = said({cell(BOX, 1): 0.31, cell(BEAM, 1): 0.3}, column, tmp_path)
-    assert [line.split()[0] for line in better] == ["best:", "where:", "evaluate:", "predict:", "export:"]
+    lines = lines_of({cell(BOX, 1): 0.3, cell(BEAM, 1): 0.3}, column, tmp_path)
+    assert heads(lines)[:4] == ["best", "equal", "warning", "where"]
+    assert line(lines, "best").startswith(f"{BOX.name.removesuffix(', ')}, ")
+    assert line(lines, "equal") == repr(BEAM.name)
+    assert repr(BLIND) in line(lines, "warning")
+    assert line(lines, "warning").endswith(" 30.0")
+    better = lines_of({cell(BOX, 1): 0.31, cell(BEAM, 1): 0.3}, column, tmp_path)
+    assert heads(better) == ["best", "where", "evaluate", "predict", "export"]
 
 
-def test_of_seconds_the_least_is_best_and_the_task_is_told(tmp_path: Path) -> None:
+def test_of_seconds_the_least_is_best_and_the_task_is_in_the_command(tmp_path: Path) -> None:
     column = Column(title="s/video", metric="inference_seconds", unit="seconds")
-    first, _, evaluate, *_ = said({cell(BOX, 1): 3.0, cell(ALIGNED, 1): 1.0}, column, tmp_path)
-    assert first == "best: bell, aligned, s/video 1; its best trial: split 1, seed 1, 1"
-    assert evaluate.endswith("--split 1 --task alignment")
+    lines = lines_of({cell(BOX, 1): 3.0, cell(ALIGNED, 1): 1.0}, column, tmp_path)
+    row, trial = line(lines, "best").split("; ")
+    assert row == f"{ALIGNED.name}, s/video 1"
+    assert trial.endswith("split 1, seed 1, 1")
+    assert shlex.split(line(lines, "evaluate"))[-4:] == ["--split", "1", "--task", "alignment"]
 
 
 def test_a_choice_of_decoding_that_the_checkpoint_has_is_not_repeated(tmp_path: Path) -> None:
     checkpoint = tmp_path / "trials" / "bellbeam11" / "run" / "checkpoint"
     checkpoint.mkdir(parents=True)
     write_json(checkpoint / "config.json", {"decoding": {"beam": 10}})
-    _, _, evaluate, *_ = said({cell(BEAM, 1): 0.5}, Column(title="MoF", metric="mof"), tmp_path)
-    assert "--set" not in evaluate
+    lines = lines_of({cell(BEAM, 1): 0.5}, Column(title="MoF", metric="mof"), tmp_path)
+    assert "--set" not in line(lines, "evaluate")
+
+
+def test_the_decoding_of_the_trial_is_in_the_commands_where_the_trial_is_known(tmp_path: Path) -> None:
+    config = TrainConfig().with_values({"mask.shape": "bell", "decoding.beam": 20})
+    trial = Trial.of(config, split="1", data_fingerprint="f", store="/data/my store")
+    best = cell(BEAM, 1)
+    lines = lines_of({best: 0.5}, Column(title="MoF", metric="mof"), tmp_path, trials={best.key: trial})
+    assert shlex.split(line(lines, "evaluate"))[-2:] == ["--set", "decoding.beam=20"]
+
+
+def test_each_of_several_tables_has_its_best_row(tmp_path: Path) -> None:
+    lines = lines_of({cell(BOX, 1): 0.5}, Column(title="MoF", metric="mof"), tmp_path, names=("mine", "yours"))
+    assert [head for head in heads(lines) if head.startswith("best")] == ["best of mine", "best of yours"]
 
 
 def test_a_table_without_any_value_has_no_best(tmp_path: Path) -> None:
-    assert said({cell(BOX, 1): None}, Column(title="MoF", metric="mof"), tmp_path) == []
+    assert lines_of({cell(BOX, 1): None}, Column(title="MoF", metric="mof"), tmp_path) == []

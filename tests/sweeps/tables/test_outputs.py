@@ -1,4 +1,4 @@
-"""Markdown, LaTeX, CSV and Parquet of one sweep say the same, and what its trials' folders say."""
+"""Markdown, LaTeX, CSV and Parquet of a sweep agree with each other and with the trial directories."""
 
 import csv
 import json
@@ -15,15 +15,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from sweeps.service.plan.plan import Plan, read_plan
+from sweeps.service.report.report import write_report
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.tables.baselines import BLIND
 from sweeps.service.tables.latex import escaped
-from tests.helpers.planted_sweeps import Unfinished, make_sweep
+from sweeps.service.tables.standing import Standing
+from tests.helpers.planted_sweeps import EVALUATION, Unfinished, make_sweep
+from tests.helpers.refusals import refused
 from tests.sweeps import small
 
 ROWS = ("50 %_box & {a|b}", "[bell] ~ #1*", "<trapezoid> $x^2$ \\ –")
-"""Names with everything that is a command somewhere."""
+"""Names with all characters that have a meaning in some format."""
 SCALES = {"percent": (100, 1), "fraction": (1, 3), "frames": (1, 1)}
 COLUMNS = (
     Column(title="MoF", metric="mof"),
@@ -50,15 +53,20 @@ def mof(row: str, split: str, seed: int, prediction: str) -> float:
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     results = tmp_path_factory.mktemp("outputs")
     unfinished = {(f"{ROWS[1]}, no", "2", 3): FAILED}
-    made = make_sweep(results, EXPERIMENT, mof, splits=("1", "2"), n_seeds=4, unfinished=unfinished)
-    known = made.known()
-    paths = made.write_tables(made.tables(known), known)
-    assert sorted(paths) == [*(f"planted_names.{kind}" for kind in ("csv", "md", "tex")), "trials.parquet"]
-    return made
+    sweep = make_sweep(results, EXPERIMENT, mof, splits=("1", "2"), n_seeds=4, unfinished=unfinished)
+    paths = write_report(Standing.of(sweep))
+    kinds = ("csv", "html", "md", "png", "svg", "tex")
+    assert sorted(paths) == [*(f"planted_names.{kind}" for kind in kinds), "trials.parquet"]
+    assert all(path == sweep.folder / name and path.exists() for name, path in paths.items())
+    return sweep
 
 
 def text(plan: Plan, suffix: str) -> str:
     return (plan.folder / f"planted_names.{suffix}").read_text(encoding="utf-8")
+
+
+def result_path(plan: Plan, identity: str) -> Path:
+    return plan.results.trial(identity).result_path(EVALUATION)
 
 
 def expected(plan: Plan) -> Iterator[tuple[int, Column, float, float, int]]:
@@ -67,7 +75,7 @@ def expected(plan: Plan) -> Iterator[tuple[int, Column, float, float, int]]:
         for column in COLUMNS:
             by_seed: dict[int, list[float]] = {}
             for cell in plan.cells:
-                path = plan.results / "trials" / cell.identity / "result.json"
+                path = result_path(plan, cell.identity)
                 if cell.variant is variant and path.exists():
                     score = json.loads(path.read_text())["scores"][column.prediction][column.metric]
                     by_seed.setdefault(cell.seed, []).append(score)
@@ -97,19 +105,19 @@ def trials(plan: Plan) -> list[dict[str, Any]]:
     return rows
 
 
-def test_markdown_latex_and_csv_say_what_the_trials_folders_say(plan: Plan) -> None:
+def test_markdown_latex_and_csv_contain_the_scores_of_the_trial_directories(plan: Plan) -> None:
     in_markdown, in_latex, in_csv = markdown_rows(plan)[2:], latex_rows(plan)[1:], csv_rows(plan)
     assert len(in_markdown) == len(in_latex) == len(in_csv) == len(ROWS) + 2
     for row, column, mean, std, n in expected(plan):
         place = 2 + COLUMNS.index(column)
-        scale, digits = SCALES[column.unit]
-        shown_mean, shown_std = f"{scale * mean:.{digits}f}", f"{scale * std:.{digits}f}"
+        scale, digits = SCALES[column.shown_unit]
+        mean_text, std_text = f"{scale * mean:.{digits}f}", f"{scale * std:.{digits}f}"
         name = f"{column.prediction}.{column.metric}"
         bold = in_csv[row][f"{name}.bold"] == "1"
-        shown = f"{shown_mean}±{shown_std}"
+        shown = f"{mean_text}±{std_text}"
         assert in_markdown[row][place] == (f"**{shown}**" if bold else shown)
-        in_bold = rf"\textbf{{{shown_mean}}}" if bold else shown_mean
-        assert in_latex[row][place] == rf"{in_bold}\textsubscript{{$\pm${shown_std}}}"
+        in_bold = rf"\textbf{{{mean_text}}}" if bold else mean_text
+        assert in_latex[row][place] == rf"{in_bold}\textsubscript{{$\pm${std_text}}}"
         assert float(in_csv[row][f"{name}.mean"]) == pytest.approx(mean, abs=1e-12)
         assert float(in_csv[row][f"{name}.std"]) == pytest.approx(std, abs=1e-12)
         assert int(in_csv[row][f"{name}.n"]) == n == (3 if row == 1 else 4)
@@ -118,7 +126,7 @@ def test_markdown_latex_and_csv_say_what_the_trials_folders_say(plan: Plan) -> N
         assert low < mean < high
 
 
-def test_labels_and_seeds_stand_alike_in_all_of_them(plan: Plan) -> None:
+def test_labels_and_seeds_are_the_same_in_all_formats(plan: Plan) -> None:
     for row, name in enumerate(ROWS):
         seeds = "3 of 4" if row == 1 else "4"
         assert markdown_rows(plan)[2 + row][:2] == [name, "no"]
@@ -135,7 +143,7 @@ def test_labels_and_seeds_stand_alike_in_all_of_them(plan: Plan) -> None:
     ]
 
 
-def test_parquet_has_a_line_for_each_cell_with_all_its_scores_or_the_reason_why_not(plan: Plan) -> None:
+def test_parquet_has_a_row_for_each_cell_with_its_scores_or_the_reason_for_their_absence(plan: Plan) -> None:
     rows = trials(plan)
     assert [(row["row"], row["split"], row["seed"]) for row in rows] == [
         (cell.variant.name, cell.split, cell.seed) for cell in plan.cells
@@ -143,7 +151,7 @@ def test_parquet_has_a_line_for_each_cell_with_all_its_scores_or_the_reason_why_
     for row in rows:
         assert (row["sweep"], row["table"]) == ("planted_names", "planted_names")
         assert row["default"] == (row["labels"][0] == ROWS[0])
-        path = plan.results / "trials" / row["identity"] / "result.json"
+        path = result_path(plan, row["identity"])
         if not path.exists():
             assert (row["state"], row["reason"], row["full.mof"]) == ("failed", FAILED.reason, None)
             continue
@@ -163,10 +171,15 @@ def test_parquet_and_csv_have_the_same_means(plan: Plan) -> None:
 
 
 def test_a_cell_without_value_is_named_with_its_reason_under_every_table(plan: Plan) -> None:
-    line = f"{ROWS[1]}, no, split 2, seed 3 is failed and not averaged: ValueError: 3 % of {{it}}"
-    assert f"- {line}" in text(plan, "md")
-    assert f"% {line} was_lost (trials/" in text(plan, "tex")
-    assert "1 cell has no value and is not averaged." in text(plan, "tex")
+    (cell,) = [c for c in plan.cells if (c.variant.labels[0], c.split, c.seed) == (ROWS[1], "2", 3)]
+    (note,) = Standing.of(plan).tables["planted_names"].notes.missing
+    assert note.startswith(f"{ROWS[1]}, no, split 2, seed 3: failed ")
+    assert note.endswith(f"{FAILED.reason} (trials/{cell.identity})")
+    assert f"- {note}" in text(plan, "md")
+    comments = [line.removeprefix("% ") for line in text(plan, "tex").splitlines() if line.startswith("% ")]
+    assert " ".join(note.split()) in comments
+    (under,) = [line for line in text(plan, "tex").splitlines() if line.startswith(r"\parbox")]
+    assert under.split(r"\par ")[-1].startswith("1 cell ")
 
 
 def test_braces_and_environments_of_latex_are_balanced_and_rows_have_all_columns(plan: Plan) -> None:
@@ -188,12 +201,13 @@ def test_braces_and_environments_of_latex_are_balanced_and_rows_have_all_columns
     assert alignment is not None
     assert {len(row) for row in latex_rows(plan)} == {len(alignment[1])} == {2 + len(COLUMNS) + 1}
     assert r"\label{tab:planted_names}" in code
-    assert r"\caption{Planted numbers: 100 \% \& more\_of\_it}" in code
+    assert rf"\caption{{{escaped(EXPERIMENT.title)}}}" in code
+    assert escaped(EXPERIMENT.title).endswith(r": 100 \% \& more\_of\_it")
 
 
 @pytest.mark.skipif(
     shutil.which("pdflatex") is None and shutil.which("tectonic") is None,
-    reason="neither pdflatex nor tectonic is there",
+    reason="neither pdflatex nor tectonic is installed",
 )
 def test_latex_compiles_in_a_small_document(plan: Plan, tmp_path: Path) -> None:
     document = tmp_path / "paper.tex"
@@ -216,7 +230,17 @@ def test_a_report_writes_the_same_files_again_and_imports_neither_ray_nor_mlflow
     trials_before = trials(plan)
     for name in (*before, "trials.parquet"):
         (plan.folder / name).unlink()
-    line = [sys.executable, "-X", "importtime", "-m", "sweeps", "report", plan.name, "--results", str(plan.results)]
+    line = [
+        sys.executable,
+        "-X",
+        "importtime",
+        "-m",
+        "sweeps",
+        "report",
+        plan.name,
+        "--results",
+        str(plan.results.path),
+    ]
     ran = small.run(line)
     assert ran.returncode == 0, ran.stderr[-2000:]
     assert {name: (plan.folder / name).read_bytes() for name in before} == before
@@ -228,15 +252,25 @@ def test_a_report_writes_the_same_files_again_and_imports_neither_ray_nor_mlflow
 
 def test_a_plan_read_back_makes_the_same_tables(plan: Plan) -> None:
     again = read_plan(plan.results, plan.name)
-    assert again.tables(again.known()) == plan.tables(plan.known())
+    assert again == plan
+    assert Standing.of(again).tables == Standing.of(plan).tables
 
 
-def test_what_is_finished_is_read_once(plan: Plan) -> None:
-    first = plan.known()
-    finished = plan.results / "trials" / plan.cells[0].identity / "result.json"
+def test_finished_cells_are_read_once(plan: Plan) -> None:
+    first = Standing.of(plan)
+    finished = result_path(plan, plan.cells[0].identity)
     content = finished.read_bytes()
-    finished.write_text("not a result any more")
+    finished.write_text("no longer a result")
     try:
-        assert plan.known(first) == first
+        assert Standing.of(plan, earlier=first.results).results == first.results
+        with refused("damaged", place=str(finished), n=1):
+            Standing.of(plan)
     finally:
         finished.write_bytes(content)
+
+
+def test_a_sweep_is_complete_when_every_cell_has_a_result(plan: Plan, tmp_path: Path) -> None:
+    standing = Standing.of(plan)
+    assert not standing.is_complete
+    assert standing.table(plan.parts[0]) is standing.tables["planted_names"]
+    assert Standing.of(make_sweep(tmp_path, EXPERIMENT, mof, n_seeds=1)).is_complete

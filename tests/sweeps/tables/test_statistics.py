@@ -1,8 +1,8 @@
-"""Planted differences: bold where it should be and only there, p values as the tests give them, and words where they
-can say nothing."""
+"""Planted differences: bold rows, p values of the tests, and reasons for missing p values."""
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal
@@ -20,8 +20,10 @@ from sweeps.service.plan.plan import Plan
 from sweeps.service.plan.recordings import split_data
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
+from sweeps.service.stats.significance import FRIEDMAN, REPLICATES_NOTE, VIDEOS_NOTE, WILCOXON, Outcome
 from sweeps.service.tables.baselines import BLIND, BLIND_ALIGNMENT
-from sweeps.service.tables.table import Table
+from sweeps.service.tables.standing import Standing
+from sweeps.service.tables.table import Seeds, Table
 from sweeps.service.tables.text import comma_separated, markdown
 from sweeps.service.trials.folder import State
 from tests.helpers.planted_sweeps import Unfinished, make_sweep
@@ -56,11 +58,12 @@ def planted(
     noise: float = 0.02,
     splits: tuple[str, ...] = ("1",),
     n_seeds: int = 5,
+    n_videos: int = 12,
     videos_differ: bool = True,
     default: str | None = "a",
     unfinished: Mapping[tuple[str, str, int], Unfinished] | None = None,
 ) -> tuple[Plan, Table]:
-    """A sweep whose rows have 0.5 + their advantage, each seed and split with noise of its own."""
+    """A sweep whose rows have 0.5 + their advantage, with noise for each seed and split."""
     random = np.random.default_rng(7)
     drawn: dict[tuple[str, str, int], float] = {}
 
@@ -75,19 +78,26 @@ def planted(
         mof,
         splits=splits,
         n_seeds=n_seeds,
+        n_videos=n_videos,
         videos_differ=videos_differ,
         unfinished=unfinished,
     )
-    return plan, plan.tables(plan.known())["planted"]
+    return plan, Standing.of(plan).tables["planted"]
 
 
 def same(row: str, split: str, seed: int, prediction: str) -> float:
-    """The same for every row of equally long a name."""
+    """The same for all rows whose names have the same length."""
     return 0.5 + 0.01 * seed + 0.001 * int(split) + 0.0001 * len(row + prediction)
 
 
 def bold(table: Table, column: int) -> list[str]:
     return [row.labels[0] for row in table.rows if row.bold[column]]
+
+
+def against_best(table: Table, column: int) -> dict[str, Outcome]:
+    """Row -> its test against the best row of a column."""
+    pairs = [(row.name, row.against_best[column]) for row in table.rows]
+    return {name: outcome for name, outcome in pairs if outcome is not None}
 
 
 @pytest.mark.parametrize(("splits", "n_seeds"), [(("1",), 5), (("1", "2", "3", "4"), 3)])
@@ -100,14 +110,28 @@ def test_rows_that_differ_by_more_than_noise_are_bold_only_where_they_are_best(
     assert bold(table, 1) == ["b", "c"], "fewer frames of boundary error are better"
     assert "**" in next(line for line in markdown(table).splitlines() if line.startswith("| b |"))
     assert all("**" not in line for line in markdown(table).splitlines() if line.startswith(("| a |", "| d |")))
-    assert any(note.startswith("bold: ") and "Friedman with replicates" in note for note in table.notes)
-    assert any("seeds inside a split are pseudo-replicates" in note for note in table.notes)
+    assert {outcome.test for outcome in against_best(table, 0).values()} == {FRIEDMAN}
+    meaning, *scopes = table.notes.statistics
+    assert meaning.startswith("bold: ")
+    assert meaning.count(FRIEDMAN) == 1
+    assert scopes == [REPLICATES_NOTE, VIDEOS_NOTE]
+    by_seed, by_video = table.notes.differences
+    for name, row in (("b", 1), ("c", 2), ("d", 3)):
+        pair = table.rows[row].against_default[0]
+        assert pair is not None
+        assert pair.seeds.significant
+        assert f"{name!r} better ({pair.seeds.adjusted_p:.2g})" in by_seed
+    assert WILCOXON in by_video
+    assert by_video.endswith(": none")
 
 
-def test_where_nothing_differs_every_row_is_bold_and_none_is_told_from_the_default(tmp_path: Path) -> None:
+def test_where_nothing_differs_every_row_is_bold_and_none_differs_from_the_default(tmp_path: Path) -> None:
     _, table = planted(tmp_path, {"a": 0.0, "b": 0.0, "c": 0.0}, videos_differ=False)
     assert bold(table, 0) == ["a", "b", "c"]
-    assert any(note.endswith("no row differs") for note in table.notes)
+    pairs = [row.against_default[0] for row in table.rows[1:3]]
+    assert not any(pair is None or pair.seeds.significant for pair in pairs)
+    assert len(table.notes.differences) == 2
+    assert all(note.endswith(": none") for note in table.notes.differences)
 
 
 def test_times_are_neither_tested_nor_bold(tmp_path: Path) -> None:
@@ -116,16 +140,21 @@ def test_times_are_neither_tested_nor_bold(tmp_path: Path) -> None:
     assert [row.p_values[2] for row in table.rows] == [None, None, None, None]
 
 
-def test_with_too_few_seeds_the_videos_decide_and_the_note_says_so(tmp_path: Path) -> None:
+def test_with_too_few_seeds_the_videos_decide_and_the_notes_report_it(tmp_path: Path) -> None:
     _, table = planted(tmp_path, {"a": 0.0, "b": 0.2, "c": 0.2}, n_seeds=2, noise=0.001)
     assert "b" in bold(table, 0) or "c" in bold(table, 0)
     assert "a" not in bold(table, 0)
-    notes = "\n".join(table.notes)
-    assert "by Wilcoxon signed-rank over test videos" in notes
-    assert "2 seeds on 1 split are too few: the smallest attainable p is 0.121" in notes
+    assert {outcome.test for outcome in against_best(table, 0).values()} == {WILCOXON}
+    meaning, without, *scopes = table.notes.statistics
+    assert WILCOXON in meaning
+    assert FRIEDMAN not in meaning
     pair = table.rows[1].against_default[0]
     assert pair is not None
-    assert (pair.seeds.p, pair.seeds.adjusted_p) == (None, None)
+    assert (pair.seeds.p, pair.seeds.adjusted_p, pair.seeds.counted) == (None, None, "2 seeds on 1 split")
+    assert pair.seeds.smallest_p == pytest.approx(0.121, abs=5e-4)
+    assert all(text in without for text in ("'a'", FRIEDMAN, str(pair.seeds.reason)))
+    assert all(text in str(pair.seeds.reason) for text in ("2 seeds on 1 split", "0.121", "0.243", "4 seeds"))
+    assert scopes == [VIDEOS_NOTE]
     assert pair.videos is not None
     assert pair.videos.direction == 1
     assert table.rows[1].p_values[0] == pair.videos.adjusted_p
@@ -135,9 +164,9 @@ def test_p_values_are_those_of_the_tests_without_and_with_holm(tmp_path: Path) -
     """With one split the paper's test is that of Kruskal and Wallis."""
     plan, table = planted(tmp_path, {"a": 0.0, "b": 0.015, "c": 0.1}, n_seeds=6)
     scores: dict[str, list[float]] = {"a": [], "b": [], "c": []}
-    for cell, known in ((cell, plan.known()[cell.key]) for cell in plan.cells):
-        assert known.scores is not None
-        scores[cell.variant.name].append(known.scores["full"]["mof"])
+    results = plan.read_results()
+    for cell in plan.cells:
+        scores[cell.variant.name].append(results[cell.key].scores["full"]["mof"])
     p = {name: float(stats.kruskal(scores["a"], scores[name]).pvalue) for name in ("b", "c")}
     smaller, larger = sorted(p.values())
     adjusted = {smaller: min(1.0, 2 * smaller), larger: max(min(1.0, 2 * smaller), larger)}
@@ -159,26 +188,54 @@ def test_a_row_whose_cells_have_no_value_is_neither_bold_nor_tested(tmp_path: Pa
     lost = {("b", "1", seed): Unfinished("diverged", "loss is inf") for seed in range(1, 6)}
     plan, table = planted(tmp_path, {"a": 0.0, "b": 0.3, "c": 0.0}, unfinished=lost)
     assert bold(table, 0) == ["a", "c"]
-    assert (table.rows[1].summaries[0], table.rows[1].seeds) == (None, "0 of 5")
-    assert len(table.missing) == 5
-    assert all("is diverged and not averaged: loss is inf" in note for note in table.missing)
-    assert sum(cell.state is State.DIVERGED for cell in plan.known().values()) == 5
+    assert (table.rows[1].summaries[0], table.rows[1].seeds) == (None, Seeds(0, 5))
+    assert table.rows[1].against_best == (None, None, None)
+    lost_cells = [cell for cell in plan.cells if cell.variant.name == "b"]
+    assert len(table.notes.missing) == len(lost_cells) == 5
+    for note, cell in zip(table.notes.missing, lost_cells, strict=True):
+        assert note.startswith(f"{cell}: diverged ")
+        assert note.endswith(f": loss is inf (trials/{cell.identity})")
+    assert sum(result.state is State.DIVERGED for result in plan.read_results().values()) == 5
 
 
-def test_one_row_alone_is_not_bold_and_has_no_note_of_tests(tmp_path: Path) -> None:
+def test_one_row_alone_is_not_bold_and_has_no_notes_about_tests(tmp_path: Path) -> None:
     _, table = planted(tmp_path, {"a": 0.0})
     assert bold(table, 0) == []
-    assert not any("bold" in note or "against" in note for note in table.notes)
+    assert (table.notes.statistics, table.notes.ranking, table.notes.differences) == ((), (), ())
+    assert len(table.notes.data) == 1
 
 
 def test_without_a_default_row_rows_are_compared_with_the_best_only(tmp_path: Path) -> None:
     _, table = planted(tmp_path, {"a": 0.0, "b": 0.2}, default=None)
     assert bold(table, 0) == ["b"]
     assert {row.p_values[0] for row in table.rows} == {None}
-    assert "no row has the settings of the base alone: rows are compared with the best one only" in table.notes
+    assert all(pair is None for row in table.rows for pair in row.against_default)
+    assert table.notes.differences == ()
+    _, with_default = planted(tmp_path / "with_default", {"a": 0.0, "b": 0.2})
+    extra = set(table.notes.statistics) - set(with_default.notes.statistics)
+    assert [note.startswith("no default row") for note in extra] == [True]
 
 
-def test_the_default_row_is_the_one_with_the_bases_settings_and_of_those_the_one_about_full() -> None:
+def test_where_no_test_can_decide_only_the_best_mean_is_bold_with_the_reason(tmp_path: Path) -> None:
+    _, table = planted(tmp_path, {"a": 0.0, "b": 0.2}, n_seeds=1, n_videos=5)
+    assert bold(table, 0) == ["b"]
+    (outcome,) = against_best(table, 0).values()
+    assert (outcome.p, outcome.counted) == (None, "1 seed on 1 split")
+    meaning = table.notes.statistics[0]
+    assert meaning.startswith("bold ")
+    assert meaning.endswith(str(outcome.reason))
+    pair = table.rows[1].against_default[0]
+    assert pair is not None
+    assert pair.videos is not None
+    reasons = [str(pair.seeds.reason), str(pair.videos.reason)]
+    assert [note.endswith(reason) for note, reason in zip(table.notes.statistics[1:], reasons, strict=True)] == [
+        True,
+        True,
+    ]
+    assert table.notes.differences == ()
+
+
+def test_the_default_row_has_the_settings_of_the_base_and_preferably_shows_full() -> None:
     rows = (
         Variant(labels=("bell",), settings={"mask.shape": "bell"}),
         Variant(labels=("frames",), prediction="frames"),
@@ -192,14 +249,16 @@ def test_the_default_row_is_the_one_with_the_bases_settings_and_of_those_the_one
     assert bell.with_default_row(TrainConfig(), {}).default_row is None
     named = Experiment(name="x", title="X", label_titles=("Row",), variants=rows, default_row="bell")
     assert named.with_default_row(TrainConfig(), {}).default_row == "bell"
-    with pytest.raises(InputError, match=r"x has no 'bel' .did you mean 'bell'"):
+    with pytest.raises(InputError) as refusal:
         Experiment(name="x", title="X", label_titles=("Row",), variants=rows, default_row="bel")
+    assert "'bel'" in str(refusal.value)
+    assert "'bell'" in str(refusal.value)
 
 
-def test_rows_of_alignment_stand_over_the_true_transcript_with_equal_lengths(tmp_path: Path) -> None:
+def test_rows_of_alignment_have_the_true_transcript_with_equal_lengths_as_baseline(tmp_path: Path) -> None:
     aligned = experiment("ab", "a", task="alignment")
     plan = make_sweep(tmp_path, aligned, same)
-    table = plan.tables(plan.known())["planted"]
+    table = Standing.of(plan).tables["planted"]
     assert [row.labels[0] for row in table.rows] == ["a", "b", BLIND_ALIGNMENT, "ceiling of frames, pooling x16"]
     shown = [None if summary is None else summary.mean for summary in table.rows[2].summaries]
     assert shown == [0.25, 20.0, None]
@@ -214,12 +273,12 @@ def test_a_table_without_mof_has_no_ceiling(tmp_path: Path) -> None:
         columns=COLUMNS[1:2],
     )
     plan = make_sweep(tmp_path, shape, same)
-    assert [row.labels[0] for row in plan.tables(plan.known())["planted"].rows] == ["a", BLIND]
+    assert [row.labels[0] for row in Standing.of(plan).tables["planted"].rows] == ["a", BLIND]
 
 
-def test_what_no_prediction_is_above_and_what_sees_no_feature_come_from_the_stores_lengths(tmp_path: Path) -> None:
+def test_baselines_and_ceilings_are_computed_from_the_lengths_in_the_store(tmp_path: Path) -> None:
     store = open_store(small.make_store(tmp_path / "store"))
-    found = split_data(store, "1", {4, 8})
+    data = split_data(store, "1", poolings={4, 8})
     right = {4: 0, 8: 0}
     aligned, n_frames, errors = 0, 0, []
     for name in store.split("1", "test"):
@@ -238,40 +297,54 @@ def test_what_no_prediction_is_above_and_what_sees_no_feature_come_from_the_stor
             for cell in range(n_latent):
                 inside = [label for label, where in zip(labels.tolist(), latent, strict=True) if where == cell]
                 right[factor] += max(inside.count(label) for label in inside)
-    assert found.ceilings == {str(factor): pytest.approx(count / n_frames) for factor, count in right.items()}
-    assert found.blind_alignment["mof"] == pytest.approx(aligned / n_frames)
-    assert found.blind_alignment["boundary_error_by_index_frames"] == pytest.approx(np.mean(errors))
-    assert found.blind["boundary_error_frames"] > 0
-    assert not any(name.endswith("_seconds") for name in found.blind), "the store does not say its frames a second"
+    assert data.ceilings == {str(factor): pytest.approx(count / n_frames) for factor, count in right.items()}
+    assert data.blind_alignment["mof"] == pytest.approx(aligned / n_frames)
+    assert data.blind_alignment["boundary_error_by_index_frames"] == pytest.approx(np.mean(errors))
+    assert data.blind["boundary_error_frames"] > 0
+    assert not any(name.endswith("_seconds") for name in data.blind), "the store has no frame rate"
 
 
-def test_boundary_errors_of_the_baselines_are_in_seconds_too_where_the_store_knows_them(tmp_path: Path) -> None:
+def test_boundary_errors_of_the_baselines_are_also_in_seconds_if_the_store_has_a_frame_rate(tmp_path: Path) -> None:
     with StoreWriter(tmp_path / "store", dim=1, dtype="float32", vocabulary=("a", "b"), fps=10.0) as writer:
         for i, part in enumerate(("1:train", "1:test")):
             features = np.zeros((20, 1), dtype=np.float32)
             writer.add(f"v{i}", features, transcript=[0, 1], lengths=[4, 16], splits=(part,))
-    found = split_data(open_store(tmp_path / "store"), "1")
-    assert found.blind["boundary_error_frames"] == pytest.approx(6)
-    assert found.blind["boundary_error_seconds"] == pytest.approx(0.6)
-    assert found.blind_alignment["boundary_error_by_index_seconds"] == pytest.approx(0.6)
+    data = split_data(open_store(tmp_path / "store"), "1")
+    assert data.blind["boundary_error_frames"] == pytest.approx(6)
+    assert data.blind["boundary_error_seconds"] == pytest.approx(0.6)
+    assert data.blind_alignment["boundary_error_by_index_seconds"] == pytest.approx(0.6)
 
 
-def test_several_splits_rank_the_rows_and_say_which_are_not_told_apart(tmp_path: Path) -> None:
+def test_several_splits_rank_the_rows_with_groups_that_do_not_differ(tmp_path: Path) -> None:
     advantages = {"a": 0.0, "b": 0.2, "c": 0.1}
     _, table = planted(tmp_path, advantages, splits=("1", "2", "3", "4"), n_seeds=2, noise=0.001)
-    (note,) = [note for note in table.notes if note.startswith("mean ranks over 4 splits in MoF")]
-    assert (
-        "'b' 1.00, 'c' 2.00, 'a' 3.00; critical difference 1.66 (Nemenyi), not told apart: 'b' = 'c'; 'c' = 'a'" in note
-    )
+    (note,) = table.notes.ranking
+    assert re.findall(r"'\w'|\d+(?:\.\d+)?", note) == [
+        *("4", "'b'", "1.00", "'c'", "2.00", "'a'", "3.00"),
+        *("1.66", "'b'", "'c'", "'c'", "'a'"),
+    ]
+    assert note.endswith("'b' = 'c'; 'c' = 'a'")
 
 
 def test_one_split_or_two_rows_are_not_ranked(tmp_path: Path) -> None:
     _, one_split = planted(tmp_path / "a", {"a": 0.0, "b": 0.2, "c": 0.1})
     _, two_rows = planted(tmp_path / "b", {"a": 0.0, "b": 0.2}, splits=("1", "2", "3"))
-    assert not [note for table in (one_split, two_rows) for note in table.notes if note.startswith("mean ranks")]
+    assert (one_split.notes.ranking, two_rows.notes.ranking) == ((), ())
 
 
 def test_too_few_splits_are_ranked_without_a_claim(tmp_path: Path) -> None:
     _, table = planted(tmp_path, {"a": 0.0, "b": 0.2, "c": 0.1}, splits=("1", "2"), n_seeds=2)
-    (note,) = [note for note in table.notes if note.startswith("mean ranks over 2 splits")]
-    assert "which differ is not known: one value on each split, 2 in all, is too few" in note
+    (note,) = table.notes.ranking
+    assert "'b' 1.00, 'c' 2.00, 'a' 3.00" in note
+    assert all(text in note for text in ("2 splits", "0.135", "3 splits"))
+    assert "Nemenyi" not in note
+
+
+def test_notes_are_listed_by_kind(tmp_path: Path) -> None:
+    lost = {("b", "1", 1): Unfinished("failed", "no cake")}
+    _, table = planted(tmp_path, {"a": -0.4, "b": 0.2, "c": 0.1}, splits=("1", "2", "3"), n_seeds=3, unfinished=lost)
+    notes = table.notes
+    kinds = (notes.data, notes.baselines, notes.statistics, notes.ranking, notes.differences, notes.missing)
+    assert all(kinds)
+    assert list(notes) == [note for kind in kinds for note in kind]
+    assert notes.about == tuple(note for kind in kinds[:4] for note in kind)

@@ -1,7 +1,8 @@
-"""Tables: planted numbers come out as means and deviations, and nothing that is missing is averaged in silence."""
+"""Planted numbers become means and deviations, and every missing value is reported."""
 
 import csv
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -14,6 +15,7 @@ from sweeps.service.stats.summary import Summary
 from sweeps.service.tables import table as tables
 from sweeps.service.tables import text as tables_text
 from sweeps.service.tables.baselines import BLIND
+from sweeps.service.tables.table import Seeds
 from sweeps.service.trials.cell_results import CellResult
 from sweeps.service.trials.folder import State
 
@@ -56,14 +58,14 @@ def numbers(summary: Summary | None) -> tuple[object, ...]:
     return summary.mean, summary.std, summary.n
 
 
-def made(known: dict[Cell, CellResult], splits: dict[str, SplitData] | None = None) -> tables.Table:
-    by_key = {cell.key: value for cell, value in known.items()}
-    return tables.make_table(EXPERIMENT, list(known), by_key, splits or {"1": split(0.557)})
+def table_of(results: dict[Cell, CellResult], splits: dict[str, SplitData] | None = None) -> tables.Table:
+    by_key = {cell.key: result for cell, result in results.items()}
+    return tables.make_table(EXPERIMENT, list(results), by_key, splits or {"1": split(0.557)})
 
 
 def whole() -> tables.Table:
     box = {cell(BOX, seed): finished(mof, 0.7 + 0.01 * seed) for seed, mof in enumerate((0.50, 0.60, 0.70), start=1)}
-    return made(box | {cell(BELL, seed): finished(0.4) for seed in (1, 2, 3)})
+    return table_of(box | {cell(BELL, seed): finished(0.4) for seed in (1, 2, 3)})
 
 
 def test_a_row_is_the_mean_and_the_sample_deviation_over_seeds() -> None:
@@ -77,20 +79,25 @@ def test_a_row_is_the_mean_and_the_sample_deviation_over_seeds() -> None:
     assert blind.summaries == (Summary(0.557, None, 1), Summary(0.5, None, 1), Summary(0.557, None, 1))
 
 
-def test_markdown_has_the_fields_formats_and_the_notes() -> None:
-    text = tables_text.markdown(whole())
+def test_markdown_has_the_formats_of_the_fields_and_the_notes() -> None:
+    table = whole()
+    text = tables_text.markdown(table)
     assert "| box | no | **60.0±10.0** | **0.720±0.010** | **30.0±5.0** | 3 |" in text
     assert f"| {BLIND} |  | 55.7 | 0.500 | 55.7 |  |" in text
-    assert "178 training and 45 test videos; commonest action 'rest' has 43.5 % of the test frames" in text
+    assert [line.removeprefix("- ") for line in text.splitlines() if line.startswith("- ")] == list(table.notes)
+    (data,) = table.notes.data
+    assert re.findall(r"'\w+'|\d+(?:\.\d+)?", data) == ["1", "178", "45", "'rest'", "43.5"]
 
 
-def test_rows_that_are_no_better_than_a_baseline_without_features_are_named() -> None:
-    found = [note for note in whole().notes if "sees no feature" in note]
-    assert found == [
-        f"no better than {BLIND!r}, which sees no feature: MoF: 'bell, no'; Mat Score: 'bell, no'; "
-        "MoF frames: every row"
-    ]
-    assert "sees no feature" not in " ".join(made({cell(BOX, 1): finished(1.2, 0.6)}).notes)
+def test_rows_that_are_not_better_than_a_feature_free_baseline_are_named() -> None:
+    (note,) = whole().notes.baselines
+    by_column = note.partition(f"{BLIND!r}: ")[2].split("; ")
+    assert by_column == ["MoF: 'bell, no'", "Mat Score: 'bell, no'", "MoF frames: every row"]
+    assert table_of({cell(BOX, 1): finished(1.2, 0.6)}).notes.baselines == ()
+    everywhere = {cell(variant, 1): finished(0.1, 0.1) for variant in (BOX, BELL)}
+    (note,) = table_of(everywhere).notes.baselines
+    assert repr(BLIND) in note
+    assert not any(row.name in note for row in table_of(everywhere).rows[:2])
 
 
 def test_csv_has_every_digit() -> None:
@@ -102,24 +109,33 @@ def test_csv_has_every_digit() -> None:
 
 
 def test_a_cell_without_value_is_left_out_of_the_mean_and_named_with_its_reason() -> None:
-    known = {cell(BOX, 1): finished(0.5), cell(BOX, 2): CellResult(State.FAILED, "ValueError: no cake")}
-    known |= {cell(BELL, 1): CellResult(State.MISSING), cell(BELL, 2): CellResult(State.DIVERGED, "epoch 3")}
-    table = made(known)
+    results = {cell(BOX, 1): finished(0.5), cell(BOX, 2): CellResult(State.FAILED, "ValueError: no cake")}
+    results |= {cell(BELL, 1): CellResult(State.MISSING), cell(BELL, 2): CellResult(State.DIVERGED, "epoch 3")}
+    table = table_of(results)
     assert numbers(table.rows[0].summaries[0]) == (0.5, None, 1)
-    assert [row.seeds for row in table.rows] == ["1 of 2", "0 of 2", ""]
+    assert [row.seeds for row in table.rows] == [Seeds(1, 2), Seeds(0, 2), None]
+    assert [row.seeds_text for row in table.rows] == ["1 of 2", "0 of 2", ""]
     assert table.rows[1].summaries == (None, None, None)
-    assert "box, no, split 1, seed 2 is failed and not averaged: ValueError: no cake (trials/box12)" in table.notes
-    assert "bell, no, split 1, seed 1 is missing and not averaged (trials/bell11)" in table.notes
+    expected = {
+        "box, no, split 1, seed 2": (State.FAILED, "ValueError: no cake (trials/box12)"),
+        "bell, no, split 1, seed 1": (State.MISSING, "(trials/bell11)"),
+        "bell, no, split 1, seed 2": (State.DIVERGED, "epoch 3 (trials/bell12)"),
+    }
+    assert len(table.notes.missing) == len(expected)
+    for note, (name, (state, reason)) in zip(table.notes.missing, expected.items(), strict=True):
+        assert note.startswith(f"{name}: {state} ")
+        assert note.endswith(reason)
+    assert list(table.notes)[-3:] == list(table.notes.missing)
     assert "| bell | no | – | – | – | 0 of 2 |" in tables_text.markdown(table)
 
 
 def test_a_seed_counts_once_with_the_mean_over_its_splits_and_only_when_it_has_them_all() -> None:
-    known = {
+    results = {
         cell(BOX, seed, name): finished(0.1 * seed + shift) for seed in (1, 2) for name, shift in (("1", 0), ("2", 0.2))
     }
-    known |= {cell(BELL, 1, "1"): finished(0.5), cell(BELL, 1, "2"): finished(0.7)}
-    known |= {cell(BELL, 2, "1"): finished(0.1), cell(BELL, 2, "2"): CellResult(State.STOPPED, "interrupted")}
-    table = made(known, {"1": split(0.5), "2": split(0.6)})
+    results |= {cell(BELL, 1, "1"): finished(0.5), cell(BELL, 1, "2"): finished(0.7)}
+    results |= {cell(BELL, 2, "1"): finished(0.1), cell(BELL, 2, "2"): CellResult(State.STOPPED, "interrupted")}
+    table = table_of(results, {"1": split(0.5), "2": split(0.6)})
     assert numbers(table.rows[0].summaries[0]) == (pytest.approx(0.25), pytest.approx(0.1 / 2**0.5), 2)
     assert numbers(table.rows[1].summaries[0]) == (pytest.approx(0.6), None, 1)
     assert numbers(table.rows[2].summaries[0]) == (pytest.approx(0.55), None, 1)
@@ -127,7 +143,7 @@ def test_a_seed_counts_once_with_the_mean_over_its_splits_and_only_when_it_has_t
 
 def test_a_score_that_a_seed_does_not_define_is_counted_with_fewer_seeds() -> None:
     undefined = CellResult(State.FINISHED, None, {"full": {"mof": 0.7}, "frames": {}})
-    table = made(
+    table = table_of(
         {
             cell(BOX, 1): finished(0.5),
             cell(BOX, 2): undefined,
