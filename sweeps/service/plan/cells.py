@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mucon.configuration import Config
+from mucon.configuration import Config, field_types
 from mucon.errors import InputError, Problem
-from sweeps.service.spec.columns import Variant
-from sweeps.service.spec.experiment import Experiment
+from mucon.methods import method_named
+from sweeps.service.spec.columns import MUCON, Variant
+from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.trials.trial import Trial
 
 
@@ -29,6 +30,27 @@ class Cell:
 
     def __str__(self) -> str:
         return f"{self.variant.name}, split {self.split}, seed {self.seed}"
+
+
+def settings_by_method(
+    experiment: Experiment | Collection, settings: Mapping[str, object]
+) -> Callable[[str], Mapping[str, object]]:
+    """Returns the settings of the command line for each method of a sweep.
+
+    A method gets the settings that it has. A setting that no method of the sweep has is kept for all of them, so that
+    it is reported as unknown.
+
+    Raises:
+        InputError: the seed is among the settings.
+    """
+    if "seed" in settings:
+        message = "a sweep sets the seed of each trial"
+        problem = Problem(rule="conflict", place="seed", value=settings["seed"], message=message, hint="use --seeds")
+        raise InputError(problem)
+    methods = {MUCON, *(row.method for table in experiment.experiments for row in table.variants)}
+    paths = {method: set(field_types(method_named(method).config)) for method in methods}
+    unknown = {path for path in settings if not any(path in known for known in paths.values())}
+    return lambda method: {path: value for path, value in settings.items() if path in paths[method] | unknown}
 
 
 def expand(

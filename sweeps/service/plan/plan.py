@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mucon.configuration import Config, field_types
+from mucon.configuration import Config
 from mucon.errors import InputError, Problem, nearest, some
 from mucon.method import training_of
 from mucon.methods import method_named
 from storage import open_store
-from sweeps.service.plan.cells import Cell, expand
+from sweeps.service.plan.cells import Cell, expand, settings_by_method
 from sweeps.service.plan.recordings import (
     SplitData,
     absolute,
@@ -190,7 +190,7 @@ def make_plan(
     """
     opened = open_store(store)
     names = split_names(opened) if list(splits) == ["all"] else splits
-    given = _settings_by_method(experiment, settings)
+    given = settings_by_method(experiment, settings)
     bases = {table.name: base(table, MUCON).with_values(given(MUCON)) for table in experiment.experiments}
     poolings = {name: method_named(MUCON).pooling(config) for name, config in bases.items()}
     facts = {name: split_facts(opened, name) for name in names}
@@ -228,27 +228,6 @@ def make_plan(
         store=absolute(store),
     )
     return plan, trials
-
-
-def _settings_by_method(
-    experiment: Experiment | Collection, settings: Mapping[str, object]
-) -> Callable[[str], Mapping[str, object]]:
-    """Returns the settings of the command line for each method of a sweep.
-
-    A method gets the settings that it has. A setting that no method of the sweep has is kept for all of them, so that
-    it is reported as unknown.
-
-    Raises:
-        InputError: the seed is among the settings.
-    """
-    if "seed" in settings:
-        message = "a sweep sets the seed of each trial"
-        problem = Problem(rule="conflict", place="seed", value=settings["seed"], message=message, hint="use --seeds")
-        raise InputError(problem)
-    methods = {MUCON, *(row.method for table in experiment.experiments for row in table.variants)}
-    paths = {method: set(field_types(method_named(method).config)) for method in methods}
-    unknown = {path for path in settings if not any(path in known for known in paths.values())}
-    return lambda method: {path: value for path, value in settings.items() if path in paths[method] | unknown}
 
 
 def read_plan(results: ResultsFolder, name: str) -> Plan:

@@ -2,15 +2,17 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mucon import recipes
 from mucon.config import TrainConfig
+from mucon.methods import method_named
 from sweeps.ablation_masks import EXPERIMENT
 from sweeps.service.commands.options import experiment_named, experiment_names
-from sweeps.service.plan.cells import Cell, expand
+from sweeps.service.plan.cells import Cell, expand, settings_by_method
 from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.spec.figure import Figure
@@ -21,16 +23,23 @@ from tests.helpers.refusals import matching, refused
 ROOT = Path(__file__).parents[3]
 
 
-def expanded(**more: object) -> dict[Cell, Trial]:
-    options = {
-        "base": TrainConfig(),
-        "settings": {},
-        "seeds": [1, 2],
-        "splits": ["1", "2"],
-        "fingerprint": lambda split, _: "f" + split,
-        "store": "/s",
-    }
-    return expand(EXPERIMENT, **{**options, **more})
+def expanded(
+    experiment: Experiment = EXPERIMENT,
+    *,
+    settings: dict[str, object] | None = None,
+    seeds: tuple[int, ...] = (1, 2),
+    splits: tuple[str, ...] = ("1", "2"),
+) -> dict[Cell, Trial]:
+    """The cells of an experiment on each method's default recipe."""
+    return expand(
+        experiment,
+        base=lambda method: method_named(method).config(),
+        settings=settings_by_method(experiment, settings or {}),
+        seeds=seeds,
+        splits=splits,
+        fingerprint=lambda split, _: "f" + split,
+        store="/s",
+    )
 
 
 def test_the_mask_ablation_has_the_papers_six_rows() -> None:
@@ -60,15 +69,7 @@ def test_the_command_lines_settings_win_over_the_rows() -> None:
     )
     experiment = Experiment(name="x", title="X", label_titles=("Shape",), variants=rows)
     settings = {"loss.length": "0.5", "training.epochs": 7}
-    trials = expand(
-        experiment,
-        base=TrainConfig(),
-        settings=settings,
-        seeds=[1],
-        splits=["1"],
-        fingerprint=lambda *_: "f",
-        store="/s",
-    )
+    trials = expanded(experiment, settings=settings, seeds=(1,), splits=("1",))
     assert [trial.config.loss.length for trial in trials.values()] == [0.5, 0.5]
     assert [trial.config.training.epochs for trial in trials.values()] == [7, 7]
 
@@ -90,9 +91,7 @@ def test_rows_that_differ_in_evaluation_only_share_their_training() -> None:
         Variant(labels=(prior,), settings={"decoding.length_prior": prior}) for prior in ("segment", "class", "none")
     )
     experiment = Experiment(name="priors", title="Priors", label_titles=("Prior",), variants=rows)
-    trials = expand(
-        experiment, base=TrainConfig(), settings={}, seeds=[1], splits=["1"], fingerprint=lambda *_: "f", store="/s"
-    ).values()
+    trials = expanded(experiment, seeds=(1,), splits=("1",)).values()
     assert len({trial.identity for trial in trials}) == 1
     assert len({trial.evaluation for trial in trials}) == 3
 
@@ -181,3 +180,22 @@ def test_the_experiments_files_define_no_function() -> None:
         text = path.read_text()
         assert "def " not in text, path
         assert "lambda" not in text, path
+
+
+def test_rows_of_several_methods_are_trials_of_their_own_with_the_settings_that_their_method_has() -> None:
+    rows = (
+        Variant(labels=("MuCon",)),
+        Variant(labels=("MS-TCN",), method="ms_tcn", prediction="frames"),
+        Variant(labels=("MS-TCN++",), method="ms_tcn_pp", prediction="frames"),
+    )
+    experiment = Experiment(name="x", title="X", label_titles=("Method",), variants=rows)
+    trials = expanded(experiment, settings={"training.epochs": "7", "mask.shape": "bell"}, seeds=(1,), splits=("1",))
+    assert [trial.method for trial in trials.values()] == ["mucon", "ms_tcn", "ms_tcn_pp"]
+    assert [trial.training.epochs for trial in trials.values()] == [7, 7, 7]
+    assert len({trial.identity for trial in trials.values()}) == 3
+    for trial in trials.values():
+        assert Trial.from_dict(trial.to_dict()) == trial
+    with refused("unknown", place="mask.shap", n=1):
+        expanded(experiment, settings={"mask.shap": "bell"})
+    with refused("unknown", place="method", value="ms_tnc"):
+        expanded(replace(experiment, variants=(Variant(labels=("x",), method="ms_tnc"),)))

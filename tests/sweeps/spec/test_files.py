@@ -237,7 +237,7 @@ def test_common_settings_are_under_the_rows_with_any_recipe(tiny_store: Path, tm
         plan, trials = make_plan(
             sweep,
             store=tiny_store,
-            base=lambda _, base=base: base(),
+            base=lambda _, __, base=base: base(),
             settings={"backbone.pool_after": "1"},
             seeds=[1],
             splits=["1"],
