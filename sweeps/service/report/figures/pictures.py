@@ -21,7 +21,8 @@ from sweeps.service.report.figures.plots import Data, Points
 from sweeps.service.report.figures.segmentations import segmentations
 from sweeps.service.report.figures.training import Curve
 from sweeps.service.report.trainings import Training
-from sweeps.service.spec.columns import Column
+from sweeps.service.spec.columns import Column, Variant
+from sweeps.service.spec.experiment import Experiment
 from sweeps.service.spec.figure import Figure
 from sweeps.service.stats.comparisons import seed_means
 from sweeps.service.tables.standing import Standing
@@ -85,6 +86,7 @@ def figure_data(part: Part, standing: Standing) -> Data:
                 name=row.name,
                 y=_values(cells, standing, y),
                 x=() if x is None else _values(cells, standing, x),
+                **_on_curve(part.experiment, variant),
                 missing="" if row.seeds is None or row.seeds.are_whole else f"{row.seeds} seeds",
             )
         )
@@ -102,6 +104,16 @@ def figure_data(part: Part, standing: Standing) -> Data:
         },
         top=scale if y.higher_is_better else None,
     )
+
+
+def _on_curve(experiment: Experiment, row: Variant) -> dict[str, str]:
+    """The label of a row on the x axis of a curve, and its other labels as the name of the line."""
+    shape = experiment.figure or Figure()
+    if shape.kind != "curve" or shape.x is None:
+        return {}
+    labels = dict(zip(experiment.label_titles, row.labels, strict=True))
+    place = labels.pop(shape.x)
+    return {"place": place, "group": ", ".join(labels.values())}
 
 
 def draw_pictures(pictures: Sequence[Picture], folder: Path) -> dict[str, Path]:

@@ -34,12 +34,16 @@ class Points:
         y: the seeds' values, as the axis shows them; empty for a row without any.
         x: their values on the other axis of a scatter.
         missing: what is not there, as `1 of 3 seeds`; empty when all is.
+        group: name of its line in a curve; empty if all rows are one line.
+        place: label whose number is its position in a curve; the name if empty.
     """
 
     name: str
     y: tuple[float, ...]
     x: tuple[float, ...] = ()
     missing: str = ""
+    group: str = ""
+    place: str = ""
 
     @property
     def label(self) -> str:
@@ -95,29 +99,47 @@ def bars(data: Data) -> Any:
 
 
 def curve(data: Data) -> Any:
-    """The rows' means over the number in their names, with a band of a standard deviation and the seeds as points."""
+    """The rows' means over the number in their labels, a line per group, with standard deviations and seeds."""
     figure = new_figure(WIDTH, 3.4)
     axes = figure.subplots()
-    numbers = [number_in(row.name) for row in data.rows]
-    shown = [(x, row) for x, row in zip(numbers, data.rows, strict=True) if row.y]
-    places = [x for x, _ in shown]
-    means = [statistics.fmean(row.y) for _, row in shown]
-    stds = [statistics.stdev(row.y) if len(row.y) > 1 else 0.0 for _, row in shown]
-    if any(stds):
-        low, high = ([m + sign * s for m, s in zip(means, stds, strict=True)] for sign in (-1, 1))
-        axes.fill_between(places, low, high, color=COLOURS[0], alpha=0.18, lw=0, label="± standard deviation")
-    axes.plot(places, means, color=COLOURS[0], marker="o", ms=5, lw=1.6, label="mean over seeds", zorder=3)
-    seeds = [(x, y) for x, row in shown for y in row.y if len(row.y) > 1]
-    if seeds:
-        axes.scatter(*zip(*seeds, strict=True), s=11, **_SEED, zorder=4)
+    numbers = {number_in(row.place or row.name): row.place or row.name for row in data.rows}
+    groups = list(dict.fromkeys(row.group for row in data.rows))
+    for group, look in zip(groups, looks(len(groups)), strict=True):
+        _line(axes, group, [row for row in data.rows if row.group == group and row.y], look)
     _levels(axes.axhline, data)
-    _scale_by_numbers(axes, numbers)
-    axes.set_xticks(numbers, [row.name for row in data.rows])
+    _scale_by_numbers(axes, list(numbers))
+    axes.set_xticks(list(numbers), list(numbers.values()))
     axes.minorticks_off()
     axes.set_xlabel(data.x_title + _missing([row for row in data.rows if row.missing or not row.y]))
     axes.set_ylabel(data.y_title)
     _legend(axes)
     return figure
+
+
+def _line(axes: Any, group: str, rows: Sequence[Points], look: Mapping[str, Any]) -> None:
+    places = [number_in(row.place or row.name) for row in rows]
+    means = [statistics.fmean(row.y) for row in rows]
+    stds = [statistics.stdev(row.y) if len(row.y) > 1 else 0.0 for row in rows]
+    label = f"{group}, mean over seeds" if group else "mean over seeds"
+    band = None if group else "± standard deviation"
+    if any(stds):
+        low, high = ([m + sign * s for m, s in zip(means, stds, strict=True)] for sign in (-1, 1))
+        axes.fill_between(places, low, high, color=look["color"], alpha=0.18, lw=0, label=band)
+    axes.plot(
+        places,
+        means,
+        color=look["color"],
+        marker=look["marker"],
+        ms=5,
+        lw=1.6,
+        label=label,
+        zorder=3,
+    )
+    seeds = [(x, y) for x, row in zip(places, rows, strict=True) for y in row.y if len(row.y) > 1]
+    if seeds:
+        axes.scatter(
+            *zip(*seeds, strict=True), s=11, **{**_SEED, **({"edgecolor": look["color"]} if group else {})}, zorder=4
+        )
 
 
 def scatter(data: Data) -> Any:
