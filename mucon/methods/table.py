@@ -26,7 +26,7 @@ def method_named(name: str) -> Method[Any]:
     """The method with a name.
 
     Raises:
-        InputError: there is none.
+        InputError: no method has that name.
 
     >>> method_named("mucon").main
     'full'

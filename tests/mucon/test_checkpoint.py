@@ -1,4 +1,4 @@
-"""Checkpoints: what is written is read, damage is named, and a killed writer leaves a whole one."""
+"""Checkpoints: round trips, damage named by file, and killed writers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_new_checkpoint_takes_the_place_of_the_old_one(tmp_path: Path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint"]
 
 
-def test_the_digest_changes_with_one_bit_and_not_with_where_a_tensor_lies():
+def test_the_digest_changes_with_one_bit_and_not_with_the_layout_of_a_tensor():
     model = make().model
     before = weights_sha256(model)
     with torch.no_grad():

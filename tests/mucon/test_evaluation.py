@@ -1,4 +1,4 @@
-"""Evaluation: scores of the predictions that it returns, and what it refuses."""
+"""Evaluation: scores of the predictions that it returns, and refused requests."""
 
 from __future__ import annotations
 
@@ -96,12 +96,12 @@ def test_an_evaluation_of_nothing_is_refused():
 
 
 def without_seconds(found: Evaluation) -> dict[str, Any]:
-    """All that an evaluation says but how long it took, which is of each prediction and above zero."""
-    told = found.to_dict()
-    seconds = told.pop("seconds")
+    """An evaluation without its times, which are above zero for each prediction."""
+    content = found.to_dict()
+    seconds = content.pop("seconds")
     assert set(seconds) == (set(found.scores) if found.task == "segmentation" else set())
     assert all(value > 0 for value in seconds.values())
-    return told
+    return content
 
 
 def test_the_same_model_has_the_same_scores_twice(trained: Checkpoint, tmp_path: Path):

@@ -1,4 +1,4 @@
-"""The three predictions of a recording, and what is refused."""
+"""The three predictions of a recording, and refused requests."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_every_prediction_covers_the_whole_recording(seed: int, T: int):
     assert transcripts[0] == transcripts[1]
 
 
-def test_frames_are_the_likeliest_action_of_each_frame():
+def test_frames_are_the_most_likely_action_of_each_frame():
     given = checkpoint()
     log_probs, _ = network_output(given.model, features(30))
     labels = predict(given, features(30), predictions=("frames",)).segmentations["frames"].to_frame_labels()
@@ -125,7 +125,7 @@ def test_an_end_symbol_that_comes_first_gives_empty_segmentations_and_frames_all
     assert [found.segmentations[name].n_segments for name in ("segments", "full")] == [0, 0]
 
 
-def test_a_transcript_that_does_not_end_is_said_to_be_cut():
+def test_a_transcript_that_does_not_end_is_cut():
     found = predict(checkpoint(end=-1e4, max_segments=3), features(12))
     assert found.cut
     assert found.segmentations["full"].n_segments == 3

@@ -1,4 +1,4 @@
-"""What is kept of the training videos, and the choices of decoding that use it."""
+"""Facts about the training videos, and the decoding choices that use them."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def test_facts_see_no_annotated_length_and_are_the_same_from_any_order(trained: 
 def test_facts_come_back_as_they_were(tmp_path: Path, trained: Checkpoint):
     checkpoints.save(tmp_path / "copy", trained)
     assert checkpoints.load(tmp_path / "copy").facts == trained.facts
-    told = json.loads((tmp_path / "copy" / "training.json").read_text())
-    assert set(told) == {"transcripts", "mean_lengths", "frame_shares"}
+    facts = json.loads((tmp_path / "copy" / "training.json").read_text())
+    assert set(facts) == {"transcripts", "mean_lengths", "frame_shares"}
     checkpoints.save(tmp_path / "copy", dataclasses.replace(trained, facts=None))
     assert checkpoints.load(tmp_path / "copy").facts is None
 
@@ -195,7 +195,7 @@ def test_the_published_method_gives_the_published_decoders_labels(step: int):
 
 
 @pytest.mark.parametrize("settings", [{"transcripts": "training"}, {"class_prior": "training"}])
-def test_a_checkpoint_that_knows_nothing_of_the_training_videos_says_what_to_do(settings: dict[str, str]):
+def test_a_checkpoint_without_facts_is_refused_by_the_choices_that_need_them(settings: dict[str, str]):
     decoding = DecodingConfig(**settings)
     setting = f"decoding.{next(iter(settings))}"
     with refused("missing", setting, "training", n=1) as refusal:
@@ -206,7 +206,7 @@ def test_a_checkpoint_that_knows_nothing_of_the_training_videos_says_what_to_do(
 
 
 @pytest.mark.parametrize("settings", [{"transcripts": "training"}, {"class_prior": "training", "beam": 2}])
-def test_an_evaluation_learns_the_facts_from_the_training_videos_that_it_is_given(
+def test_an_evaluation_computes_the_facts_from_the_given_training_videos(
     trained: Checkpoint, settings: dict[str, object]
 ):
     decoding = DecodingConfig(**settings)

@@ -1,4 +1,4 @@
-"""Where the features of a step come from: in memory, read when asked for, or read while another is used."""
+"""Features of a step: kept in memory, read on request, or read ahead."""
 
 from __future__ import annotations
 

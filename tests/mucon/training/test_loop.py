@@ -1,4 +1,4 @@
-"""Training: the same bits however often it is interrupted, and what it refuses."""
+"""Training: the same bits however often it is interrupted, and refused requests."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def train_small(folder: Path, config: TrainConfig = CONFIG, videos: list[Video] 
 
 
 class StopAfter:
-    """Asks to stop when it is asked for the (k+1)-th time."""
+    """Returns true from the (k+1)-th call on."""
 
     def __init__(self, k: int) -> None:
         self.left = k
@@ -57,7 +57,7 @@ class StopAfter:
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[EpochReport]]:
-    """The digest and the reports of the small run that nothing disturbs."""
+    """The digest and the reports of an uninterrupted small run."""
     folder, reports = tmp_path_factory.mktemp("uninterrupted"), []
     train_small(folder, report=reports.append)
     return digest(folder), reports
@@ -112,7 +112,7 @@ train_small(Path(sys.argv[1]))
     [("training.step:5", 1), ("training.epoch:1", 0), ("checkpoint.weights:2", 1), ("checkpoint.between:1", 1)],
     ids=["in mid-epoch", "before a checkpoint", "in the checkpoint's weights", "between two checkpoints"],
 )
-def test_a_killed_run_leaves_a_whole_checkpoint_or_none_and_resumes_to_the_same_bits(
+def test_a_killed_run_leaves_a_complete_checkpoint_or_none_and_resumes_to_the_same_bits(
     tmp_path: Path, uninterrupted, moment: str, epoch: int
 ):
     environment = {**os.environ, "MUCON_FAILPOINT": f"{moment}:kill", "PYTHONPATH": str(ROOT)}
@@ -192,7 +192,7 @@ def test_another_decoding_or_number_of_threads_is_the_same_run(tmp_path: Path):
 
 
 @pytest.mark.parametrize("rate", [1e12, 1e38])
-def test_a_run_that_diverges_says_so_and_leaves_no_weights_that_are_nan(tmp_path: Path, rate: float):
+def test_a_run_that_diverges_is_reported_and_leaves_no_weights_that_are_nan(tmp_path: Path, rate: float):
     config = CONFIG.with_values({"training.learning_rate": rate, "training.clip_norm": 1e30})
     with pytest.raises(Diverged, match=r"epoch \d .*'v\d+': .*training\.learning_rate"):
         train_small(tmp_path, config.override("training.epochs", 20))
@@ -202,7 +202,7 @@ def test_a_run_that_diverges_says_so_and_leaves_no_weights_that_are_nan(tmp_path
         assert not found.progress.finished
 
 
-def test_the_checkpoint_before_a_divergence_stands(tmp_path: Path):
+def test_the_checkpoint_before_a_divergence_is_kept(tmp_path: Path):
     config = CONFIG.with_values(
         {
             "training.epochs": 4,

@@ -1,7 +1,7 @@
-"""The arithmetic of training is the one that `mucon.NUMERICS` stands for.
+"""The arithmetic of training is version `mucon.NUMERICS`.
 
 Three steps in float64 from weights given by a formula, dropout included, and what the seeds decide. These numbers
-hold on any machine. To make them again after a wanted change: run this test, copy what it prints.
+hold on any machine. To update them after an intended change, run this test and copy the values that it prints.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from tests.helpers.factories import SMALL, VOCABULARY
 COMMITTED = 1
 """The NUMERICS of the values below."""
 ADVICE = (
-    "training computes other numbers than NUMERICS = {numerics} stands for. If that was wanted, raise NUMERICS in "
-    "mucon/__init__.py (trials of older numerics then train again) and COMMITTED here, and put in what is found: "
-    "{found}. If it was not wanted, find the fault."
+    "training computes other numbers than version NUMERICS = {numerics}. If that is intended, raise NUMERICS in "
+    "mucon/__init__.py (trials of older numerics then train again) and COMMITTED here, and insert the new values: "
+    "{found}. Otherwise find the fault."
 )
 VARIED: dict[str, dict[str, object]] = {
     "breakfast": {},

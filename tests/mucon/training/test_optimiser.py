@@ -1,4 +1,4 @@
-"""The optimiser on flat memory against torch's own, accumulated gradients, and what is kept of it between processes."""
+"""The optimiser on flat memory against torch's own, accumulated gradients, and its state between processes."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_plain_descent_remembers_nothing_and_adam_a_mean_and_a_square_of_each_pa
     assert state["n_steps"].tolist() == [1]
 
 
-def test_an_optimiser_that_takes_over_a_state_goes_on_to_the_same_bits():
+def test_an_optimiser_that_loads_a_state_continues_with_the_same_bits():
     config = TrainingConfig(optimiser="adam")
     whole = small_model().eval()
     optimiser = Optimiser(whole, config)
@@ -173,7 +173,7 @@ OPTIONS = {
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Option -> the weights of the small run that nothing disturbs; the last epoch ends with a smaller group."""
+    """Option -> the weights of an uninterrupted small run; each epoch ends with a smaller group."""
     found = {}
     for name, settings in {"plain": {}, **OPTIONS}.items():
         folder = tmp_path_factory.mktemp("run")
@@ -235,7 +235,7 @@ train_small(Path(sys.argv[1]), CONFIG.with_values(OPTIONS["adam, two videos a st
 """
 
 
-def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path, uninterrupted: dict[str, str]):
+def test_a_killed_run_resumes_to_the_same_bits(tmp_path: Path, uninterrupted: dict[str, str]):
     environment = {**os.environ, "MUCON_FAILPOINT": "training.step:5:kill", "PYTHONPATH": str(ROOT)}
     line = [sys.executable, "-c", KILLED, str(tmp_path)]
     done = subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
@@ -246,7 +246,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path, uninterrupted: di
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut off", "of a smaller model"])
-def test_a_run_whose_optimiser_state_is_damaged_does_not_go_on(tmp_path: Path, damage: str):
+def test_a_run_with_a_damaged_optimiser_state_does_not_resume(tmp_path: Path, damage: str):
     config = CONFIG.override("training.optimiser", "adam")
     with pytest.raises(Interrupted):
         train_small(tmp_path, config, should_stop=StopAfter(2))

@@ -1,4 +1,4 @@
-"""Teacher forcing, warm start, precision, scores during training, and what a divergence says."""
+"""Teacher forcing, warm start, precision, scores during training, and reports of divergence."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_epochs_of_teacher_forcing_are_a_rounded_share():
 
 
 @pytest.mark.parametrize("k", [5, 6, 8])
-def test_a_run_stopped_where_teacher_forcing_ends_goes_on_to_the_same_bits(tmp_path: Path, forced, k: int):
+def test_a_run_stopped_where_teacher_forcing_ends_resumes_to_the_same_bits(tmp_path: Path, forced, k: int):
     config = FOUR.override("training.teacher_forcing", 0.5)
     with pytest.raises(Interrupted):
         train_small(tmp_path, config, should_stop=StopAfter(k))
@@ -86,7 +86,7 @@ def test_a_run_stopped_where_teacher_forcing_ends_goes_on_to_the_same_bits(tmp_p
         {"backbone.upsampling": "stride", "backbone.dilation": "linear", "loss.length_on_labelled": True},
     ],
 )
-def test_options_together_go_on_to_the_same_bits(tmp_path: Path, settings: dict[str, object]):
+def test_options_together_resume_to_the_same_bits(tmp_path: Path, settings: dict[str, object]):
     config = CONFIG.with_values(settings)
     train_small(tmp_path / "whole", config)
     with pytest.raises(Interrupted):
@@ -97,7 +97,7 @@ def test_options_together_go_on_to_the_same_bits(tmp_path: Path, settings: dict[
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that has learnt something."""
+    """A trained run."""
     folder = tmp_path_factory.mktemp("trained") / "run"
     train_small(folder, CONFIG.with_values({"training.epochs": 8, "training.learning_rate": 0.05, "seed": 5}))
     return folder
@@ -116,7 +116,7 @@ def test_a_warm_start_takes_over_the_weights_of_a_run_or_of_its_checkpoint(train
     assert model.size.max_segments == 7
 
 
-def test_training_goes_on_from_a_warm_start_and_to_the_same_bits_without_it(tmp_path: Path, trained: Path):
+def test_training_starts_from_a_warm_start_and_resumes_to_the_same_bits_without_it(tmp_path: Path, trained: Path):
     here = tmp_path / "model"
     shutil.copytree(trained, here)
     config = CONFIG.override("training.warm_start", str(here))
@@ -129,7 +129,7 @@ def test_training_goes_on_from_a_warm_start_and_to_the_same_bits_without_it(tmp_
     assert digest(tmp_path / "stopped") == digest(tmp_path / "warm")
 
 
-def test_a_model_of_another_shape_is_no_warm_start_and_every_difference_is_told(trained: Path):
+def test_a_warm_start_of_another_shape_is_refused_with_every_difference(trained: Path):
     config = CONFIG.with_values({"segment_branch.hidden": 6, "backbone.n_layers": 5})
     with refused("shape", "training.warm_start") as refusal:
         warm_start(fresh(config), VOCABULARY, trained)
@@ -144,7 +144,7 @@ def test_a_model_of_another_shape_is_no_warm_start_and_every_difference_is_told(
     assert named["segment_branch.attention_keys"].value == (16, 8)
 
 
-def test_a_model_of_other_actions_or_features_is_no_warm_start(trained: Path):
+def test_a_warm_start_for_other_actions_or_features_is_refused(trained: Path):
     other = Vocabulary(("rest", "pour", "stir", "eat"), ("rest",))
     with pytest.raises(InputError) as caught:
         warm_start(fresh(dim=6), other, trained)
@@ -153,7 +153,7 @@ def test_a_model_of_other_actions_or_features_is_no_warm_start(trained: Path):
     assert "5 features" in str(caught.value)
 
 
-def test_a_warm_start_that_is_not_there_is_refused_in_one_line_before_anything_is_written(tmp_path: Path):
+def test_a_missing_warm_start_is_refused_before_anything_is_written(tmp_path: Path):
     config = CONFIG.override("training.warm_start", str(tmp_path / "nowhere"))
     with refused("missing", "nowhere", n=1):
         train_small(tmp_path / "run", config)
@@ -162,7 +162,7 @@ def test_a_warm_start_that_is_not_there_is_refused_in_one_line_before_anything_i
         Trial.of(config, split="1", data_fingerprint="00", store="/a")
 
 
-def test_a_trials_identity_depends_on_the_weights_that_it_starts_from_and_not_on_where_they_lie(
+def test_a_trials_identity_depends_on_the_weights_that_it_starts_from_and_not_on_their_path(
     tmp_path: Path, trained: Path
 ):
     def identity(start: Path | None) -> str:
@@ -175,7 +175,7 @@ def test_a_trials_identity_depends_on_the_weights_that_it_starts_from_and_not_on
     assert len({identity(trained), identity(tmp_path / "other"), identity(None)}) == 3
 
 
-def test_bfloat16_is_used_where_the_processor_has_it_and_else_float32_is_said(tmp_path: Path):
+def test_bfloat16_is_used_if_the_processor_has_it_and_otherwise_a_warning_names_float32(tmp_path: Path):
     assert usable_precision("float32", CPU) == "float32"
     usable = usable_precision("bfloat16", CPU)
     assert usable == ("bfloat16" if cpu_has_bfloat16() else "float32")
@@ -238,7 +238,7 @@ def test_scores_of_a_few_training_videos_are_reported_at_their_epochs_and_change
     assert last["steps_per_second"] > 0
 
 
-def test_at_most_so_many_videos_with_lengths_are_scored_the_same_each_time():
+def test_at_most_the_given_number_of_videos_with_lengths_is_scored_and_always_the_same_ones():
     videos = [v if i % 3 else dataclasses.replace(v, lengths=None) for i, v in enumerate(small_videos(12))]
     for at_most in (0, 1, 5, 8, 100):
         chosen = videos_to_score(videos, at_most, seed=3)
@@ -344,7 +344,7 @@ def test_training_without_the_compiler_does_not_wait_for_its_import():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_compiling_without_a_compiler_says_so_in_one_line(
+def test_compiling_without_a_compiler_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ):
     torch._dynamo.reset()

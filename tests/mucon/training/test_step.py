@@ -50,7 +50,7 @@ def test_a_term_of_weight_zero_is_reported_and_moves_nothing():
 
 
 @pytest.mark.parametrize("normalise", ["length", "stretched_length", "mask_sum"])
-def test_logits_are_averaged_over_what_the_setting_says(normalise):
+def test_the_setting_decides_what_logits_are_averaged_over(normalise):
     given, mask = outputs(), MaskConfig(overlap=0.1)
     lengths = absolute_lengths(given.log_lengths, 11)
     masks = frames_per_latent(segment_masks(lengths, 11, mask), given.latent_of_frame, 4)

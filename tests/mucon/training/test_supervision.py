@@ -1,4 +1,4 @@
-"""Which videos show their labels, what training makes of them, and that nothing else is looked at."""
+"""Which videos are labelled, their losses, and that training reads no other labels."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_labelled_videos_depend_on_nothing_but_names_and_seed(names: set[str
 
 
 @given(st.integers(1, 2000), st.integers(0, 100))
-def test_so_many_are_labelled_as_the_share_rounded_up(n: int, percent: int):
+def test_the_number_of_labelled_videos_is_the_share_rounded_up(n: int, percent: int):
     names = [f"v{i}" for i in range(n)]
     assert len(labelled_of(names, n, percent / 100, seed=1)) == -(-n * percent // 100)
 
@@ -130,7 +130,7 @@ def test_a_share_of_zero_is_the_weak_run_and_sees_no_length(tmp_path: Path, dige
     assert not (tmp_path / "labelled.json").exists()
 
 
-def test_labels_change_what_is_learnt(digests: dict[float, str]):
+def test_labels_change_the_weights(digests: dict[float, str]):
     assert len(set(digests.values())) == 3
 
 
@@ -142,12 +142,12 @@ def test_lengths_of_videos_that_are_not_labelled_change_nothing(tmp_path: Path, 
     assert [v.lengths for v in other] != [v.lengths for v in videos]
     train_small(tmp_path, CONFIG.override("training.labelled", 0.5), other)
     assert digest(tmp_path) == digests[0.5]
-    told = json.loads((tmp_path / "labelled.json").read_text())
-    assert told == {"n": 2, "videos": sorted(chosen)}
+    recorded = json.loads((tmp_path / "labelled.json").read_text())
+    assert recorded == {"n": 2, "videos": sorted(chosen)}
 
 
 @pytest.mark.parametrize("k", [1, 4])
-def test_a_run_of_labelled_and_other_videos_goes_on_to_the_same_bits(tmp_path: Path, digests: dict[float, str], k: int):
+def test_a_run_of_labelled_and_other_videos_resumes_to_the_same_bits(tmp_path: Path, digests: dict[float, str], k: int):
     config = CONFIG.override("training.labelled", 0.5)
     with pytest.raises(Interrupted):
         train_small(tmp_path, config, should_stop=StopAfter(k))
@@ -215,12 +215,12 @@ def test_the_same_share_of_another_seed_has_the_fingerprint_of_its_own_videos():
     assert len(prints) == len({frozenset(labelled_of(names, 9, 0.5, seed)) for seed in range(6)}) > 1
 
 
-def test_a_run_whose_labelled_videos_changed_is_not_gone_on_with(tmp_path: Path):
+def test_a_run_whose_labelled_videos_changed_is_not_resumed(tmp_path: Path):
     config = CONFIG.override("training.labelled", 0.5)
     with pytest.raises(Interrupted):
         train_small(tmp_path, config, should_stop=StopAfter(2))
-    told = json.loads((tmp_path / "labelled.json").read_text())["videos"]
-    other = [without_lengths(video) if video.id == told[0] else video for video in small_videos(3)]
+    recorded = json.loads((tmp_path / "labelled.json").read_text())["videos"]
+    other = [without_lengths(video) if video.id == recorded[0] else video for video in small_videos(3)]
     with refused("mismatch", str(tmp_path / "labelled.json"), n=1) as refusal:
         train_small(tmp_path, config, videos=other)
-    assert told[0] in refusal.values[0]
+    assert recorded[0] in refusal.values[0]
