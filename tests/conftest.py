@@ -26,11 +26,22 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+SHARED = {
+    "finished_sweep": "sweep",
+    "postgresql": "mlflow",
+    "mlflow_server": "mlflow",
+    "empty_mlflow_database": "mlflow",
+}
+"""Fixtures that take long to make -> group of the tests that use them."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist, which reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of two test processes one has all tests that start services or sweeps: they share them, and need their core."""
+    """Of two test processes one has all tests with the same shared service, so that it is started once."""
     for item in items:
-        if item.get_closest_marker("service") or item.path.name in ("test_readme.py", "test_demo.py"):
-            item.add_marker(pytest.mark.xdist_group("services"))
+        group = next((group for name, group in SHARED.items() if name in getattr(item, "fixturenames", ())), None)
+        if group is not None:
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,7 @@ OWN_SCRIPT = """
 
     EXPERIMENT = Experiment(
         name="{name}",
-        title="A sweep of one's own",
+        title="A user-defined sweep",
         label_titles=("Row",),
         variants=tuple(Variant(labels=(name,), settings=settings) for name, settings in {rows}.items()),
     )
@@ -57,14 +57,20 @@ def make_store(path: Path, *, n_train: int = 6, n_test: int = 3, seed: int = 0) 
 
 
 def make_trial(store: Path, *, seed: int = 1, **settings: Any) -> Trial:
-    """A trial of the tiny store; settings are spelt with two underscores for a dot."""
+    """A trial of the tiny store; two underscores in the name of a setting stand for a dot."""
     config = TrainConfig().with_values({**TINY, **{path.replace("__", "."): value for path, value in settings.items()}})
     fingerprint = split_data(open_store(store), "1").fingerprint
     return Trial.of(config.override("seed", seed), split="1", data_fingerprint=fingerprint, store=absolute(store))
 
 
 def own_script(folder: Path, name: str, rows: dict[str, dict[str, object]]) -> Path:
-    """A sweep of one's own: row -> settings."""
+    """Writes the script of a user-defined sweep.
+
+    Args:
+        folder: where the script is written.
+        name: name of the sweep.
+        rows: row -> settings.
+    """
     path = folder / f"sweep_{name}.py"
     path.write_text(textwrap.dedent(OWN_SCRIPT).format(name=name, rows=rows))
     return path
@@ -78,7 +84,7 @@ def command(script: Path, store: Path, results: Path, *more: str) -> list[str]:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The environment of a driver's process, without what concerns other services of the test run."""
+    """The environment of a driver's process, without variables of other services of the test run."""
     kept = {name: value for name, value in os.environ.items() if not re.match("MLFLOW_|RAY_|TUNE_|MUCON_FAIL", name)}
     return {**kept, "COLUMNS": "200", **more}
 
@@ -92,7 +98,7 @@ def run(line: list[str], **more: str) -> "subprocess.CompletedProcess[str]":
 
 @contextlib.contextmanager
 def started(line: list[str], log: Path, **more: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """A command line that runs in a process group of its own, as a shell starts it; what is left of it is killed."""
+    """A command line in its own process group, as a shell starts it; at the end the group is killed."""
     with log.open("wb") as file:
         process = subprocess.Popen(
             line, stdout=file, stderr=file, env=environment(**more), cwd=ROOT, start_new_session=True
@@ -106,15 +112,15 @@ def started(line: list[str], log: Path, **more: str) -> Iterator["subprocess.Pop
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
-    """Looks often; fails after a time that only a hanging program needs."""
+    """Polls a condition; fails after a time that only a hanging program needs."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "it has not happened"
+        assert time.monotonic() < deadline, "timeout"
         time.sleep(0.05)
 
 
 def journals(results: Path) -> dict[str, list[dict[str, Any]]]:
-    """Identity -> its journal's whole lines."""
+    """Identity -> records of its journal; an incomplete last line is left out."""
     return {
         path.parent.name: [json.loads(line) for line in path.read_text().split("\n")[:-1]]
         for path in sorted(results.glob("trials/*/journal.jsonl"))
@@ -122,7 +128,7 @@ def journals(results: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def epochs(results: Path) -> dict[str, list[int]]:
-    """Identity -> the epochs in its journal, in the order in which they stand there."""
+    """Identity -> the epochs in its journal, in the journal's order."""
     return {
         identity: [record["step"] for record in records if record["kind"] == "epoch"]
         for identity, records in journals(results).items()

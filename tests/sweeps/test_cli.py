@@ -59,7 +59,7 @@ def test_an_unknown_recipe_is_refused_and_a_known_one_is_under_the_rows(
     assert "recipe demo, 6 rows, 1 seeds" in capsys.readouterr().out
 
 
-def test_rows_that_become_one_trial_are_error_lines(capsys: pytest.CaptureFixture[str], on_store: list[str]) -> None:
+def test_rows_that_become_one_trial_are_refused(capsys: pytest.CaptureFixture[str], on_store: list[str]) -> None:
     lines = error_lines(capsys, *on_store, "--set", "mask.shape=box")
     assert len(lines) == 4
     assert all(line.startswith("ablation_masks: ") for line in lines)
@@ -162,7 +162,7 @@ def test_a_dry_run_reports_finished_cells(capsys: pytest.CaptureFixture[str], fi
     assert out.count("  missing   ") == 6
 
 
-def test_the_experiments_are_listed_and_an_unknown_one_is_error_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_experiments_are_listed_and_an_unknown_one_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(None, ["list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines] == experiment_names()
@@ -173,7 +173,7 @@ def test_the_experiments_are_listed_and_an_unknown_one_is_error_lines(capsys: py
     assert "'ablation_masks'" in error
 
 
-def test_a_report_of_a_sweep_that_never_ran_is_error_lines(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_report_of_a_sweep_that_never_ran_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(None, ["report", "ablation_masks", "--results", str(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"error: {tmp_path}: ")

@@ -1,4 +1,4 @@
-"""Interruptions and kills of real drivers and workers: nothing is lost or trained twice, and the bits are equal."""
+"""Interrupts and kills real drivers and workers: nothing is lost or trained twice, and the bits are equal."""
 
 import json
 import os
@@ -7,33 +7,41 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from sweeps.service.run.worker import run_trial
 from sweeps.service.trials.folder import State
+from sweeps.service.trials.results_folder import ResultsFolder
 from tests.sweeps import small
 
 pytestmark = pytest.mark.service
 
 LONGER = 10
-"""Epochs of trials that shall still be running when something happens to them."""
+"""Epochs of trials that must still be running when something happens to them."""
+MUCH_LONGER = 60
+"""Epochs of trials to which something happens several times."""
 
 
 def begun(results: Path, n_trials: int) -> bool:
     return sum(bool(done) for done in small.epochs(results).values()) >= n_trials
 
 
+def done(results: Path) -> int:
+    """Number of finished epochs of all trials."""
+    return sum(map(len, small.epochs(results).values()))
+
+
 def alone(store: Path, folder: Path, shape: str, epochs: int) -> tuple[str, str]:
-    """The identity and the weights of a row trained by itself."""
+    """The identity and the weights of a row that is trained without a sweep."""
     trial = small.make_trial(store, mask__shape=shape, training__epochs=epochs)
-    assert run_trial(trial, folder, device="cpu").state is State.FINISHED
+    assert run_trial(trial, ResultsFolder(folder), device="cpu").state is State.FINISHED
     return trial.identity, small.weights(folder)[trial.identity]
 
 
-def test_ctrl_c_makes_checkpoints_and_the_same_command_goes_on_to_the_same_bits(
+def test_ctrl_c_writes_checkpoints_and_the_same_command_resumes_to_the_same_bits(
     tiny_store: Path, tmp_path: Path
 ) -> None:
     results, log = tmp_path / "results", tmp_path / "log"
@@ -44,8 +52,9 @@ def test_ctrl_c_makes_checkpoints_and_the_same_command_goes_on_to_the_same_bits(
         small.wait_until(lambda: begun(results, 1))
         os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: to the driver, Ray's processes and the workers
         assert driver.wait(120) == 130
-    assert "stopping: running trials write a checkpoint" in log.read_text()
-    assert "is stopped and not averaged: interrupted" in log.read_text()
+    output = log.read_text()
+    assert "stopping" in output
+    assert any("seed 1" in line and "stopped" in line and "interrupted" in line for line in output.splitlines())
     stopped = [identity for identity, said in small.statuses(results).items() if said == ["running", "stopped"]]
     assert stopped
     for identity in stopped:
@@ -70,21 +79,20 @@ def test_a_sweep_is_refused_while_it_runs_and_its_second_ctrl_c_stops_it_at_once
         twice = small.run(line)
         os.kill(driver.pid, signal.SIGINT)
         small.wait_until(lambda: "stopping" in log.read_text())
-        time.sleep(1)
+        assert "interrupted" not in log.read_text()
         assert driver.poll() is None, "the trial hangs, and the first Ctrl-C waits for it"
         os.kill(driver.pid, signal.SIGINT)
         assert driver.wait(60) == 130
     assert twice.returncode == 2
-    who = f"process {driver.pid} on {socket.gethostname()}"
-    assert twice.stderr == (
-        f"error: a sweep runs once at a time, hanging is being run by {who} in {results}: "
-        "wait for it, or name another --results folder\n"
-    )
-    assert "interrupted; the same command goes on" in log.read_text()
+    (line_of_error,) = twice.stderr.splitlines()
+    assert line_of_error.startswith(f"error: {results}: ")
+    assert {"hanging", str(driver.pid)} <= set(line_of_error.replace("(", " ").split())
+    assert socket.gethostname() in line_of_error
+    assert "interrupted" in log.read_text(), "the second Ctrl-C ended the driver"
     assert list(small.statuses(results).values()) == [["running"]]
 
 
-def test_a_trial_killed_in_mid_epoch_goes_on_to_the_same_bits_and_one_that_is_killed_too_often_is_failed(
+def test_a_trial_killed_in_mid_epoch_resumes_to_the_same_bits_and_one_that_is_killed_too_often_has_failed(
     tiny_store: Path, tmp_path: Path
 ) -> None:
     results = tmp_path / "results"
@@ -103,39 +111,46 @@ def test_a_trial_killed_in_mid_epoch_goes_on_to_the_same_bits_and_one_that_is_ki
     assert said.pop(identity) == ["running", "running", "running", "finished"]
     assert small.epochs(results)[identity] == [1, 2, 3]
     assert list(said.values()) == [["running", "running", "running", "failed"]]
-    assert "long, split 1, seed 1 is failed and not averaged: its worker process died 3 times" in ran.stdout
+    (note,) = (line for line in ran.stdout.splitlines() if line.startswith("long, split 1, seed 1"))
+    assert "failed" in note
+    assert "3 times" in note
 
 
-@pytest.mark.repeated(ci=3, soak=20)
-def test_a_driver_that_was_killed_is_continued_by_the_same_command_without_duplicates(
+@pytest.mark.repeated(ci=1, soak=7)
+def test_a_driver_that_is_killed_three_times_is_continued_by_the_same_command_without_duplicates(
     tiny_store: Path, tmp_path: Path, repetition: int
 ) -> None:
-    """Each repetition kills an epoch later, of the `LONGER` ones of each of the two trials."""
-    results, log = tmp_path / "results", tmp_path / "log"
+    """Each kill comes some epochs after both trials have begun or resumed, while the last driver's workers may live."""
+    results = tmp_path / "results"
     rows = {shape: {"mask.shape": shape} for shape in ("bell", "trapezoid")}
     script = small.own_script(tmp_path, "orphaned", rows)
-    line = small.command(script, tiny_store, results, "--set", f"training.epochs={LONGER}")
-    with small.started(line, log) as driver:
-        small.wait_until(lambda: begun(results, 2))
-        small.wait_until(lambda: sum(map(len, small.epochs(results).values())) > repetition % 8)
-        os.kill(driver.pid, signal.SIGKILL)
-        driver.wait()
+    line = small.command(script, tiny_store, results, "--set", f"training.epochs={MUCH_LONGER}")
+    with ExitStack() as drivers:
+        for kill in range(3):
+            before = done(results)
+            driver = drivers.enter_context(small.started(line, tmp_path / f"log {kill}"))
+            small.wait_until(lambda: begun(results, 2))
+            small.wait_until(lambda before=before, kill=kill: done(results) > before + kill + repetition % 8)
+            os.kill(driver.pid, signal.SIGKILL)
+            driver.wait()
+            assert len(small.weights(results)) < len(rows), "at least one trial was still running"
         ended = small.run(line)
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert list(small.epochs(results).values()) == [list(range(1, LONGER + 1))] * 2
+    assert list(small.epochs(results).values()) == [list(range(1, MUCH_LONGER + 1))] * 2
     with sqlite3.connect(tiny_store.parent / "mlflow.db") as database:
         query = "select tags.value, status from runs join tags using (run_uuid) where key = 'trial'"
         runs = [row for row in database.execute(query) if row[0] in small.epochs(results)]
     assert sorted(runs) == [(identity, "FINISHED") for identity in sorted(small.epochs(results))]
-    identity, digest = alone(tiny_store, tmp_path / "alone", "trapezoid", LONGER)
+    identity, digest = alone(tiny_store, tmp_path / "alone", "trapezoid", MUCH_LONGER)
     assert small.weights(results)[identity] == digest
 
 
 def test_two_processes_that_want_one_trial_train_it_once(tiny_store: Path, tmp_path: Path) -> None:
     program = (
         "import sys, pathlib; from sweeps.service.run.worker import run_trial; from tests.sweeps import small; "
+        "from sweeps.service.trials.results_folder import ResultsFolder; "
         "trial = small.make_trial(pathlib.Path(sys.argv[1])); "
-        "print(run_trial(trial, pathlib.Path(sys.argv[2]), device='cpu').state)"
+        "print(run_trial(trial, ResultsFolder(pathlib.Path(sys.argv[2])), device='cpu').state)"
     )
     line = [sys.executable, "-c", program, str(tiny_store), str(tmp_path)]
     both = [subprocess.Popen(line, stdout=subprocess.PIPE, text=True, cwd=small.ROOT) for _ in range(2)]
