@@ -1,4 +1,4 @@
-# The product with everything it needs; the services of docker-compose.yml run from it.
+# mucon with all dependencies; docker-compose.yml runs its services from this image.
 FROM python:3.11-slim
 WORKDIR /opt/mucon
 COPY requirements.lock pyproject.toml README.md LICENSE ./

@@ -1,4 +1,4 @@
-"""Services that tests share: each is started once for the whole run, when the first test asks for it."""
+"""Services that tests share: each starts once per run, for the first test that needs it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pytest
 
 from tests.helpers.services import MLflowServer, PostgreSQL
 
-# Several processes compute at a time in these tests; more threads than cores would only wait for each other.
+# these tests run several processes in parallel; more threads than cores would slow them down
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_configure() -> None:
-    """A run that is told to end takes the services that it started with it, as one that is interrupted does.
+    """SIGTERM ends the services of a run as Ctrl-C does.
 
-    What tests start can be interrupted, even where the run itself was started in a shell's background.
+    Also restores SIGINT for the processes that tests start: a shell's background job ignores it.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[PostgreSQL]:
-    """A PostgreSQL of our own, with an empty database for MLflow."""
+    """A PostgreSQL server with an empty database for MLflow."""
     server = PostgreSQL()
     yield server
     server.remove()
@@ -54,7 +54,7 @@ def postgresql() -> Iterator[PostgreSQL]:
 
 @pytest.fixture(scope="session")
 def mlflow_server(postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MLflowServer]:
-    """An MLflow server on that PostgreSQL."""
+    """An MLflow server on the PostgreSQL server."""
     server = MLflowServer(postgresql.uri, tmp_path_factory.mktemp("mlflow-server"))
     yield server
     server.stop()
@@ -62,7 +62,7 @@ def mlflow_server(postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="session")
 def empty_mlflow_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An SQLite database with MLflow's tables: they take seconds to make, so tests copy it."""
+    """An SQLite database with MLflow's tables; tests copy it, because creating it takes seconds."""
     from sweeps.service.track.server import set_environment
 
     set_environment()
@@ -76,24 +76,24 @@ def empty_mlflow_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def new_mlflow_uri(empty_mlflow_database: Path) -> Callable[[Path], str]:
-    """Makes an MLflow store in a folder and returns its address."""
+    """Creates an MLflow database in a folder and returns its address."""
 
-    def made(folder: Path) -> str:
+    def create(folder: Path) -> str:
         folder.mkdir(exist_ok=True)
         shutil.copyfile(empty_mlflow_database, folder / "mlflow.db")
         return f"sqlite:///{folder}/mlflow.db"
 
-    return made
+    return create
 
 
 @pytest.fixture
 def mlflow_uri(new_mlflow_uri: Callable[[Path], str], tmp_path: Path) -> str:
-    """Address of a fresh MLflow store in a file."""
+    """Address of a new MLflow database in a file."""
     return new_mlflow_uri(tmp_path)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test marked `repeated(ci=3, soak=20)` runs that often, each time with another `repetition`."""
+    """Runs a test marked `repeated(ci=3, soak=20)` that often, with the number of the `repetition`."""
     marker = metafunc.definition.get_closest_marker("repeated")
     if marker is not None:
         times = marker.kwargs["soak" if os.environ.get("MUCON_SOAK") else "ci"]

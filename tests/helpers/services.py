@@ -1,4 +1,4 @@
-"""Real services for tests: started on free loopback ports in process groups of their own, and ended with them."""
+"""Real services for tests, on free loopback ports and in separate process groups, which are ended together."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ import pytest
 SERVER_ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
-    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # eight processes for jobs that nobody here starts
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # saves eight processes for jobs that tests do not start
 }
 
 
-def need(there: object, what: str) -> None:
-    """Skips where something is missing on a user's machine; fails in CI, where nothing may be missing."""
-    if there:
+def need(condition: object, what: str) -> None:
+    """Skips the test if a requirement is missing; fails in CI, where nothing may be missing."""
+    if condition:
         return
     if os.environ.get("CI", "").lower() == "true":
         pytest.fail(f"{what} is missing, and this is CI", pytrace=False)
@@ -42,7 +42,7 @@ def free_port() -> int:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    """Looks every tenth of a second; raises TimeoutError naming what did not happen."""
+    """Polls every 0.1 s; raises TimeoutError after a number of seconds."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -59,7 +59,7 @@ def answers(url: str) -> bool:
 
 
 def end_group(process: subprocess.Popen[bytes], first: signal.Signals = signal.SIGTERM, patience: float = 10.0) -> None:
-    """Ends a process and every descendant that stayed in its group."""
+    """Ends a process and all descendants in its group."""
     for which in (first, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, which)
@@ -79,7 +79,7 @@ def group_lives(group: int) -> bool:
 
 
 class PostgreSQL:
-    """A server of its own in a temporary folder, with the database `mlflow`; can be stopped and started again."""
+    """A server in a temporary folder with the database `mlflow`; can be stopped and started again."""
 
     def __init__(self) -> None:
         self.binaries = find_postgresql()
@@ -113,7 +113,7 @@ class PostgreSQL:
         wait_until(lambda: subprocess.run(ready, check=False).returncode == 0, 30, "PostgreSQL's start")
 
     def stop(self) -> None:
-        """Ends its sessions and the server (what it calls a fast shutdown)."""
+        """Ends all sessions and the server (a fast shutdown)."""
         if self.process is not None:
             end_group(self.process, signal.SIGINT)
 
@@ -141,19 +141,20 @@ class PostgreSQL:
 
 
 def find_postgresql() -> Path | None:
-    """The folder of PostgreSQL's programs: Debian's newest, what pg_config says, or one on the search path."""
+    """The folder of PostgreSQL's programs: Debian's newest, that of pg_config, or one on the search path."""
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name), reverse=True)
-    said = []
+    configured = []
     if shutil.which("pg_config"):
-        said = [subprocess.run(["pg_config", "--bindir"], capture_output=True, text=True, check=True).stdout.strip()]
-    for folder in (*debian, *map(Path, said), *map(Path, os.get_exec_path())):
+        ran = subprocess.run(["pg_config", "--bindir"], capture_output=True, text=True, check=True)
+        configured = [Path(ran.stdout.strip())]
+    for folder in (*debian, *configured, *map(Path, os.get_exec_path())):
         if all((folder / program).exists() for program in ("initdb", "postgres", "createdb", "pg_isready")):
             return folder
     return None
 
 
 class MLflowServer:
-    """`mlflow server` over a database; ready when the constructor returns."""
+    """`mlflow server` on a database; ready when the constructor returns."""
 
     def __init__(self, store: str, folder: Path, seconds: float = 240.0) -> None:
         self.uri = f"http://127.0.0.1:{free_port()}"
@@ -193,7 +194,7 @@ class MLflowServer:
 
 
 class Gate:
-    """Forwards a loopback port to another until it is shut: then connections break, and new ones are refused."""
+    """Forwards a loopback port to another one; while shut, connections break and new ones are refused."""
 
     def __init__(self, target: int) -> None:
         self.target, self.port = target, free_port()

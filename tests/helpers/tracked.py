@@ -1,14 +1,14 @@
-"""What a tracking server shows, asked with MLflow's own client."""
+"""The content of a tracking server, read with MLflow's own client."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from mlflow import MlflowClient
 
 from sweeps.service.plan.sweep_folder import SweepInfo
 from sweeps.service.track.tracker import Tracker
+from sweeps.service.trials.folder import TrialFolder
 
 EXPERIMENT = "mucon"
 MASKS = SweepInfo(
@@ -28,15 +28,15 @@ def client(uri: str) -> MlflowClient:
 
 
 def runs(uri: str, condition: str = "tags.trial LIKE '%'") -> list[Any]:
-    found = client(uri)
-    experiment = found.get_experiment_by_name(EXPERIMENT)
+    server = client(uri)
+    experiment = server.get_experiment_by_name(EXPERIMENT)
     if experiment is None:
         return []
-    return list(found.search_runs([experiment.experiment_id], condition, max_results=1000))
+    return list(server.search_runs([experiment.experiment_id], condition, max_results=1000))
 
 
-def run_of(uri: str, folder: Path) -> Any:
-    (run,) = runs(uri, f"tags.trial = '{folder.name}'")
+def run_of(uri: str, folder: TrialFolder) -> Any:
+    (run,) = runs(uri, f"tags.trial = '{folder.identity}'")
     return run
 
 
@@ -46,15 +46,15 @@ def parent_of(uri: str, sweep: str = MASKS.name) -> Any:
 
 
 def artifacts_of(uri: str, run_id: str, path: str | None = None) -> set[str]:
-    found: set[str] = set()
+    paths: set[str] = set()
     for item in client(uri).list_artifacts(run_id, path):
-        found |= artifacts_of(uri, run_id, item.path) if item.is_dir else {item.path}
-    return found
+        paths |= artifacts_of(uri, run_id, item.path) if item.is_dir else {item.path}
+    return paths
 
 
 def everything(uri: str) -> dict[str, Any]:
-    """All that the server shows of the trials, without the ids that it draws."""
-    shown = {}
+    """Everything that the server has of the trials, without its random ids."""
+    content = {}
     for run in runs(uri):
         metrics = {
             name: [
@@ -64,19 +64,21 @@ def everything(uri: str) -> dict[str, Any]:
             for name in run.data.metrics
         }
         tags = {name: value for name, value in run.data.tags.items() if name != "mlflow.parentRunId"}
-        shown[run.data.tags["trial"]] = {
+        content[run.data.tags["trial"]] = {
             "name": run.info.run_name,
             "status": run.info.status,
             "times": (run.info.start_time, run.info.end_time),
             "params": dict(run.data.params),
             "metrics": metrics,
             "tags": tags,
-            "inputs": [(item.dataset.name, item.dataset.digest) for item in run.inputs.dataset_inputs],
+            "inputs": [
+                (item.dataset.name, item.dataset.digest, item.dataset.schema) for item in run.inputs.dataset_inputs
+            ],
             "artifacts": artifacts_of(uri, run.info.run_id),
         }
-    return shown
+    return content
 
 
 def finished(uri: str, sweep: SweepInfo) -> set[str]:
-    found = runs(uri, f"tags.`sweep.{sweep.name}` LIKE '%' AND attributes.status = 'FINISHED'")
-    return {run.data.tags["trial"] for run in found}
+    finished_runs = runs(uri, f"tags.`sweep.{sweep.name}` LIKE '%' AND attributes.status = 'FINISHED'")
+    return {run.data.tags["trial"] for run in finished_runs}

@@ -1,4 +1,4 @@
-"""Trial folders written by hand, as a sweep leaves them."""
+"""Trial directories as a sweep writes them, made without training."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import hashlib
 import json
 from pathlib import Path
 from typing import Any
+
+from sweeps.service.trials.folder import TrialFolder
 
 START = 1_780_000_000_000
 EVALUATION = "e" * 16
@@ -35,11 +37,11 @@ def write_trial(
     reason: str | None = None,
     extra: dict[str, float] | None = None,
     config: dict[str, Any] | None = None,
-) -> Path:
-    """A trial of the mask ablation after some epochs; `running` is one whose process is gone."""
+) -> TrialFolder:
+    """A trial of the mask ablation after some epochs; the process of a `running` one is dead."""
     identity = identity_of(shape, overlap, seed)
-    folder = results / "trials" / identity
-    (folder / "run" / "checkpoint").mkdir(parents=True)
+    folder = TrialFolder(results / "trials" / identity)
+    folder.checkpoint_path.mkdir(parents=True)
     whole = {
         "mask": {"shape": shape, "overlap": overlap},
         "training": {"epochs": epochs, "learning_rate": 0.01, "betas": [0.9, 0.999]},
@@ -60,15 +62,16 @@ def write_trial(
         "numerics": 1,
         "store": "/data/stores/tug",
         "part": "test",
+        "data": {"dim": 64, "dtype": "float32"},
         "created": "2026-06-01T12:00:00Z",
     }
-    (folder / "trial.json").write_text(json.dumps(trial))
+    folder.trial_path.write_text(json.dumps(trial))
     append(folder, {"kind": "environment", "timestamp": START, **ENVIRONMENT})
     append_status(folder, "running", START + 1)
     for step in range(1, epochs + 1):
         append_epoch(folder, step, seed, extra)
-    (folder / "run" / "checkpoint" / "weights.safetensors").write_bytes(f"{identity} {epochs}".encode())
-    (folder / "run" / "checkpoint" / "config.json").write_text(json.dumps(whole))
+    (folder.checkpoint_path / "weights.safetensors").write_bytes(f"{identity} {epochs}".encode())
+    (folder.checkpoint_path / "config.json").write_text(json.dumps(whole))
     if status == "finished":
         finish(folder, seed, epochs)
     elif status != "running":
@@ -79,56 +82,67 @@ def write_trial(
 ENVIRONMENT = {"host": "node-1", "device": "cpu", "threads": 1, "packages": {"torch": "2.13.0"}, "git_commit": "f" * 40}
 
 
-def append(folder: Path, record: dict[str, Any]) -> None:
-    with (folder / "journal.jsonl").open("a") as file:
+def append(folder: TrialFolder | Path, record: dict[str, Any]) -> None:
+    folder = folder if isinstance(folder, TrialFolder) else TrialFolder(folder)
+    with folder.journal_path.open("a") as file:
         file.write(json.dumps(record) + "\n")
 
 
-def append_epoch(folder: Path, step: int, seed: int = 1, extra: dict[str, float] | None = None) -> None:
+def append_epoch(folder: TrialFolder | Path, step: int, seed: int = 1, extra: dict[str, float] | None = None) -> None:
     metrics = {"loss.total": 3.0 / step + 0.01 * seed, "gradient_norm.total": 1.0 / step, "learning_rate": 0.01}
     record = {"kind": "epoch", "step": step, "timestamp": START + 1000 * step, "metrics": metrics | (extra or {})}
     append(folder, record)
 
 
-def append_status(folder: Path, status: str, timestamp: int, reason: str | None = None) -> None:
+def append_status(folder: TrialFolder | Path, status: str, timestamp: int, reason: str | None = None) -> None:
     record = {"kind": "status", "status": status, "timestamp": timestamp, "reason": reason, "host": "node-1", "pid": 1}
     append(folder, record)
 
 
-def finish(folder: Path, seed: int = 1, epochs: int = 3) -> None:
-    made = folder / "evaluations" / EVALUATION
-    (made / "predictions").mkdir(parents=True, exist_ok=True)
+def finish(folder: TrialFolder, seed: int = 1, epochs: int = 3) -> None:
+    """Training, first evaluation and final status."""
+    predictions = folder.predictions_path(EVALUATION)
+    predictions.mkdir(parents=True, exist_ok=True)
     for prediction in SCORES:
         videos = {"video-1": {"transcript": ["reach", "grasp"], "lengths": [3, 4]}}
-        (made / "predictions" / f"{prediction}.json").write_text(json.dumps({"videos": videos}))
+        (predictions / f"{prediction}.json").write_text(json.dumps({"videos": videos}))
     scores = {
         prediction: {name: None if value is None else value + 0.01 * seed for name, value in values.items()}
         for prediction, values in SCORES.items()
     }
     result = {
         "format_version": 2,
-        "identity": folder.name,
+        "identity": folder.identity,
         "evaluation": EVALUATION,
         "first": True,
         "scores": scores,
         "undefined": {"full": {"iod": 1, "mof": 0}},
         "per_video": [],
-        "weights_sha256": hashlib.sha256(folder.name.encode()).hexdigest(),
+        "weights_sha256": hashlib.sha256(folder.identity.encode()).hexdigest(),
         "train_seconds": 12.5,
         "evaluate_seconds": 0.5,
     }
     training = {name: result[name] for name in ("format_version", "identity", "weights_sha256", "train_seconds")}
-    (folder / "training.json").write_text(json.dumps(training))
-    (made / "result.json").write_text(json.dumps(result))
+    folder.training_path.write_text(json.dumps(training))
+    folder.result_path(EVALUATION).write_text(json.dumps(result))
     append_status(folder, "finished", START + 1000 * (epochs + 1))
 
 
-def write_ablation(results: Path, seeds: int = 1) -> tuple[list[Path], dict[str, str]]:
-    """Six rows of finished trials: their folders, and identity -> row."""
+def evaluate_later(folder: TrialFolder, evaluation: str, task: str, choices: dict[str, int], mof: float) -> None:
+    """A further evaluation of a finished trial, with the records that a worker appends."""
+    append_status(folder, "running", START + 20_000)
+    result = {"task": task, "choices": choices, "scores": {"full": {"mof": mof, "edit": None}}}
+    seconds = {"seconds": {"full": mof / 10}, "train_seconds": 12.5, "evaluate_seconds": 2.0}
+    folder.write_result(evaluation, {**result, **seconds})
+    append_status(folder, "finished", START + 21_000)
+
+
+def write_ablation(results: Path, seeds: int = 1) -> tuple[list[TrialFolder], dict[str, str]]:
+    """Six rows of finished trials: their directories, and identity -> row."""
     folders, rows = [], {}
     for seed in range(1, seeds + 1):
         for shape in ("box", "bell", "trapezoid"):
             for overlap in (0.0, 0.1):
                 folders.append(write_trial(results, shape=shape, overlap=overlap, seed=seed))
-                rows[folders[-1].name] = row_of(shape, overlap)
+                rows[folders[-1].identity] = row_of(shape, overlap)
     return folders, rows

@@ -1,15 +1,19 @@
-"""Identities: ten golden ones, and what they must and must not depend on."""
+"""Identities: golden values, and what they depend on."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mucon import checkpoint
 from mucon.config import TrainConfig
+from mucon.errors import InputError
 from sweeps.service.trials.identity import VideoFacts, canonical, data_fingerprint, digest, evaluation_identity
 from sweeps.service.trials.trial import Trial
+from tests.mucon.inference.test_predictions import checkpoint as small_checkpoint
 
 FINGERPRINT = "0123456789abcdef"
 
@@ -40,26 +44,26 @@ def trial(seed: int = 1, split: str = "1", data: str = FINGERPRINT, **settings: 
         ("9f8a9453d59da851", lambda: trial(loss__length=1, loss__smoothing=0, training__learning_rate=1e-3)),
     ],
 )
-def test_golden_identities_stay_what_they_are(identity: str, made: Any) -> None:
-    """A change makes every trial that users have trained stale: bump NUMERICS if the arithmetic changed, else mend."""
+def test_golden_identities_are_unchanged(identity: str, made: Any) -> None:
+    """Another identity makes all trained trials of users stale; intended only together with a new NUMERICS."""
     assert made().identity == identity
 
 
-def test_golden_identities_of_evaluations_and_data_stay_what_they_are() -> None:
+def test_golden_identities_of_evaluations_and_data_are_unchanged() -> None:
     video = VideoFacts(id="a", n_frames=7, sha256="00", transcript=("pour", "stir"), lengths=(3, 4))
     assert trial().evaluation == "5c0b2ec12275cb03"
     assert trial(decoding__length_prior="class").evaluation == "12d1a1e59dcec356"
     assert data_fingerprint([video], [], ("pour", "stir"), ()) == "d575473df4189bef"
 
 
-def test_evaluation_choices_and_threads_are_no_part_of_a_trials_identity() -> None:
+def test_evaluation_choices_and_threads_do_not_affect_a_trials_identity() -> None:
     assert trial(decoding__length_prior="class", decoding__max_length=9).identity == trial().identity
     assert trial(training__threads=2).identity == trial().identity
     assert trial(decoding__length_prior="class").evaluation != trial().evaluation
     assert trial(mask__shape="bell").evaluation == trial().evaluation
 
 
-def test_a_value_that_is_the_default_is_no_difference() -> None:
+def test_a_default_value_is_not_a_difference() -> None:
     assert trial(mask__shape="box", training__epochs=150, loss__smoothing=0.1).identity == trial().identity
 
 
@@ -68,7 +72,7 @@ def test_whole_numbers_and_floats_are_the_same_where_the_setting_is_a_float() ->
     assert digest({"seed": 1}) != digest({"seed": 1.0})
 
 
-def test_identities_do_not_depend_on_where_the_store_lies() -> None:
+def test_identities_do_not_depend_on_the_path_of_the_store() -> None:
     config = TrainConfig()
     here, there = (Trial.of(config, split="1", data_fingerprint=FINGERPRINT, store=store) for store in ("/a", "/b"))
     assert here.identity == there.identity
@@ -92,13 +96,13 @@ def test_different_values_have_different_canonical_forms(a: Any, b: Any) -> None
 
 
 @given(value=st.floats(allow_nan=False))
-def test_floats_are_told_apart_to_the_last_bit(value: float) -> None:
+def test_floats_are_distinguished_to_the_last_bit(value: float) -> None:
     assert digest(value) != digest(math.nextafter(value, math.inf if value < 0 else -math.inf))
     assert digest(0.0) == digest(-0.0)
 
 
 def test_a_nan_has_no_identity() -> None:
-    with pytest.raises(ValueError, match="NaN is equal to nothing"):
+    with pytest.raises(ValueError, match="NaN"):
         digest({"loss": math.nan})
 
 
@@ -117,5 +121,29 @@ def test_a_fingerprint_depends_on_everything_that_the_videos_contribute() -> Non
     assert again == prints[0]
 
 
-def test_the_part_that_is_evaluated_is_part_of_an_evaluations_identity() -> None:
+def test_the_evaluated_part_affects_an_evaluations_identity() -> None:
     assert evaluation_identity({}) == evaluation_identity({}, part="test") != evaluation_identity({}, part="train")
+
+
+def test_a_warm_start_counts_by_its_weights_and_is_loaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(folder: Path, seed: int) -> Path:
+        checkpoint.save(folder, small_checkpoint(seed))
+        return folder
+
+    loaded: list[Path] = []
+    load = checkpoint.load
+    monkeypatch.setattr(checkpoint, "load", lambda folder: (loaded.append(folder), load(folder))[1])
+    first, copied, other = (write(tmp_path / name, seed) for name, seed in (("a", 1), ("b", 1), ("c", 2)))
+    trials = [trial(seed=seed, training__warm_start=str(first)) for seed in (1, 2, 1)]
+    assert loaded == [first]
+    assert trials[0].identity == trials[2].identity == trial(training__warm_start=str(copied)).identity
+    assert len({trials[0].identity, trials[1].identity, trial(training__warm_start=str(other)).identity}) == 3
+    write(first, 2)
+    assert trial(training__warm_start=str(first)).identity == trial(training__warm_start=str(other)).identity
+    assert loaded == [first, copied, other, first]
+
+
+def test_a_warm_start_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as error:
+        trial(training__warm_start=str(tmp_path / "gone"))
+    assert str(tmp_path / "gone") in str(error.value)

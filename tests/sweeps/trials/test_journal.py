@@ -1,4 +1,4 @@
-"""The journal: whole lines only, each epoch once."""
+"""The journal: complete lines only, each epoch once."""
 
 import json
 import math
@@ -25,7 +25,7 @@ def test_a_journal_that_does_not_exist_is_empty(tmp_path: Path) -> None:
 
 
 @given(records=RECORDS)
-def test_what_was_appended_is_read_back(
+def test_appended_records_are_read_back(
     tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, object]]
 ) -> None:
     path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
@@ -36,7 +36,7 @@ def test_what_was_appended_is_read_back(
 
 
 @given(records=RECORDS, data=st.data())
-def test_a_journal_cut_anywhere_gives_its_whole_lines_and_goes_on(
+def test_a_journal_that_is_cut_anywhere_keeps_its_complete_lines_and_can_be_continued(
     tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, object]], data: st.DataObject
 ) -> None:
     path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
@@ -53,7 +53,7 @@ def test_a_journal_cut_anywhere_gives_its_whole_lines_and_goes_on(
     assert [record["body"] for record in journal.read(path)[0]] == [*kept, {"after": 1.0}]
 
 
-def test_reading_on_from_an_offset_gives_each_line_once(tmp_path: Path) -> None:
+def test_reading_from_the_last_offset_returns_each_line_once(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     seen, offset = [], 0
     with Journal(path) as written:
@@ -95,7 +95,7 @@ def test_every_record_of_a_killed_writer_is_on_disk(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     program = """
         import os, pathlib, signal, sys
-        from sweeps.service.journal import Journal
+        from sweeps.service.trials.journal import Journal
         written = Journal(pathlib.Path(sys.argv[1]))
         written.epoch(1, {"loss": 1.0})
         written.status("running", reason=None, host="here", pid=7)

@@ -1,4 +1,4 @@
-"""The lease: one holder, whatever dies or hangs."""
+"""The lease: at most one holder, also when processes die or hang."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ from sweeps.service.trials.lease import LeaseLostError
 
 HOLDER = """
     import pathlib, sys, time
-    from sweeps.service import lease
+    from sweeps.service.trials import lease
     held = lease.acquire(pathlib.Path(sys.argv[1]), duration=float(sys.argv[2]))
     print("held" if held else "refused", flush=True)
     time.sleep(60)
@@ -29,7 +29,7 @@ def start(folder: Path, duration: float = 30.0) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def said(process: "subprocess.Popen[str]") -> str:
+def output_of(process: "subprocess.Popen[str]") -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
 
@@ -54,20 +54,20 @@ def test_a_second_process_is_refused_until_the_first_releases(tmp_path: Path) ->
         assert lease.holder(tmp_path) is not None
 
 
-def test_of_many_processes_that_start_at_once_exactly_one_gets_the_lease(tmp_path: Path) -> None:
-    for round in range(2):  # of a fresh folder, and of one whose holder has been killed
+def test_exactly_one_of_many_processes_that_start_together_gets_the_lease(tmp_path: Path) -> None:
+    for round in range(2):  # in a new folder, and after its holder was killed
         processes = [start(tmp_path) for _ in range(5)]
         try:
-            assert sorted(said(process) for process in processes) == ["held", *["refused"] * 4], round
+            assert sorted(output_of(process) for process in processes) == ["held", *["refused"] * 4], round
         finally:
             for process in processes:
                 process.kill()
                 process.wait()
 
 
-def test_the_lease_of_a_killed_process_of_this_machine_is_free_at_once(tmp_path: Path) -> None:
+def test_the_lease_of_a_killed_process_on_this_machine_is_free_immediately(tmp_path: Path) -> None:
     process = start(tmp_path, duration=3600)
-    assert said(process) == "held"
+    assert output_of(process) == "held"
     assert lease.acquire(tmp_path) is None
     process.kill()
     process.wait()
@@ -76,16 +76,16 @@ def test_the_lease_of_a_killed_process_of_this_machine_is_free_at_once(tmp_path:
     held.release()
 
 
-def test_a_lease_is_renewed_for_as_long_as_its_process_lives(tmp_path: Path) -> None:
+def test_a_lease_is_renewed_as_long_as_its_process_lives(tmp_path: Path) -> None:
     with lease.acquire(tmp_path, duration=3) or pytest.fail("free") as held:
         time.sleep(4)
         held.check()
         assert lease.acquire(tmp_path) is None
 
 
-def test_a_holder_that_slept_beyond_its_lease_stops_and_touches_nothing(tmp_path: Path) -> None:
+def test_a_holder_that_slept_until_its_lease_expired_stops_and_changes_nothing(tmp_path: Path) -> None:
     process = start(tmp_path, duration=0.5)
-    assert said(process) == "held"
+    assert output_of(process) == "held"
     os.kill(process.pid, signal.SIGSTOP)
     try:
         wait_until(lambda: lease.holder(tmp_path) is None)
@@ -121,7 +121,7 @@ def test_a_lease_with_a_successor_is_lost(tmp_path: Path) -> None:
     assert successor.read_text() == before
 
 
-def test_a_lease_file_without_its_content_is_somebody_elses(tmp_path: Path) -> None:
+def test_a_lease_file_without_content_belongs_to_another_process(tmp_path: Path) -> None:
     (tmp_path / "lease-00000001.json").touch()
     assert lease.acquire(tmp_path) is None
     os.utime(tmp_path / "lease-00000001.json", (0, 0))

@@ -1,14 +1,17 @@
-"""Where a trial ran and from which source: a working copy of its own, clean, changed and without git."""
+"""Environment and source of a trial: clean and modified working copies, and none."""
 
+import dataclasses
 import hashlib
+import json
 import shutil
 import subprocess
 from pathlib import Path
 
 from sweeps.service.run.worker import run_trial
 from sweeps.service.track.records import artifacts, read_record
-from sweeps.service.trials.folder import TrialFolder
-from sweeps.service.trials.provenance import MAX_PATCH, Source, find_source
+from sweeps.service.trials.folder import State
+from sweeps.service.trials.provenance import MAX_PATCH_BYTES, Source, find_source
+from sweeps.service.trials.results_folder import ResultsFolder
 from tests.sweeps import small
 
 
@@ -54,36 +57,57 @@ def test_commit_changes_and_unknown_modules_of_a_working_copy_are_recorded(tmp_p
     assert Source().facts() == {}
 
 
-def test_a_long_patch_is_cut_and_says_so_and_a_clean_source_leaves_none(tmp_path: Path) -> None:
+def test_a_long_patch_is_truncated_with_a_note_and_a_clean_source_has_none(tmp_path: Path) -> None:
     path = tmp_path / "source.patch"
-    Source("c", b"x" * (MAX_PATCH + 10)).write_patch(path)
-    assert (
-        path.read_bytes() == b"x" * MAX_PATCH + f"\n# cut: the first {MAX_PATCH} of {MAX_PATCH + 10} bytes\n".encode()
-    )
+    Source("c", b"x" * (MAX_PATCH_BYTES + 10)).write_patch(path)
+    patch, _, note = path.read_bytes().partition(b"\n")
+    assert patch == b"x" * MAX_PATCH_BYTES
+    assert note.startswith(b"#")
+    assert {str(MAX_PATCH_BYTES).encode(), str(MAX_PATCH_BYTES + 10).encode()} <= set(note.split())
     Source("c", b"short").write_patch(path)
     assert path.read_bytes() == b"short"
     Source("c").write_patch(path)
     assert not path.exists()
 
 
-def test_a_trial_keeps_command_patch_and_environment_and_tells_the_tracking_server(
+def test_a_trial_records_command_patch_environment_and_data_for_the_tracking_server(
     tiny_store: Path, tmp_path: Path
 ) -> None:
     trial = small.make_trial(tiny_store, training__epochs=1)
-    run_trial(trial, tmp_path, device="cpu", command="python sweeps/mine.py --seeds 'one two'")
-    folder = TrialFolder(tmp_path / "trials" / trial.identity)
+    results = ResultsFolder(tmp_path)
+    command = "python sweeps/mine.py --seeds 'one two'"
+    run_trial(trial, results, device="cpu", command=command)
+    folder = results.trial(trial.identity)
     (environment,) = (record for record in small.journals(tmp_path)[trial.identity] if record["kind"] == "environment")
-    assert environment["command"] == "python sweeps/mine.py --seeds 'one two'"
+    assert environment["command"] == command
     assert {"python", "packages", "host", "device", "device_name", "threads", "numerics"} <= set(environment)
-    patch = folder.path / "source.patch"
+    patch = folder.patch_path
     assert patch.exists() == ("git_diff_sha256" in environment)
     Source("c", b"a change").write_patch(patch)
-    assert (patch, "") in artifacts(folder)
-    record = read_record(folder)
+    reading = results.reading(trial.identity)
+    assert (patch, "") in artifacts(reading)
+    record = read_record(reading)
     assert record is not None
     assert record.tags["environment.command"] == environment["command"]
     assert record.params["seed"] == str(trial.config.seed)
-    assert trial.data_fingerprint in record.data.profile
+    assert reading.trial["data"] == {"dim": 6, "dtype": "float32"}
+    profile = json.loads(record.data.profile)
+    assert (profile["fingerprint"], profile["dim"], profile["dtype"]) == (trial.data_fingerprint, 6, "float32")
+    (tensor,) = json.loads(json.loads(record.data.schema)["mlflow_tensorspec"]["features"])
+    assert tensor == {"type": "tensor", "tensor-spec": {"dtype": "float32", "shape": [-1, 6]}}
     before = patch.read_bytes()
-    run_trial(small.make_trial(tiny_store, training__epochs=1, decoding__length_prior="none"), tmp_path, device="cpu")
-    assert patch.read_bytes() == before, "what evaluates later has not made the weights"
+    run_trial(small.make_trial(tiny_store, training__epochs=1, decoding__length_prior="none"), results, device="cpu")
+    assert patch.read_bytes() == before, "a later evaluation does not change the patch of the training"
+
+
+def test_the_data_of_a_trial_are_recorded_once_its_store_can_be_opened(tiny_store: Path, tmp_path: Path) -> None:
+    trial = small.make_trial(tiny_store, training__epochs=1)
+    results = ResultsFolder(tmp_path)
+    gone = dataclasses.replace(trial, store=str(tmp_path / "gone"))
+    assert run_trial(gone, results, device="cpu").state is State.FAILED
+    before = results.reading(trial.identity).trial
+    record = read_record(results.reading(trial.identity))
+    assert record is not None
+    assert (record.state, record.data.schema, "data" in before) == (State.FAILED, "", False)
+    assert run_trial(trial, results, device="cpu").state is State.FINISHED
+    assert results.reading(trial.identity).trial == {**before, "data": {"dim": 6, "dtype": "float32"}}
