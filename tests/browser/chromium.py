@@ -1,6 +1,6 @@
-"""Headless Chromium, driven over the WebDriver protocol with nothing but the standard library.
+"""Drives headless Chromium over the WebDriver protocol with the standard library alone.
 
-Needs Debian's packages `chromium` and `chromium-driver`.
+Requires Debian's packages `chromium` and `chromium-driver`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 ARGUMENTS = (
@@ -31,16 +30,16 @@ ARGUMENTS = (
 
 
 class Missing(AssertionError):
-    """Something that a page must show is not there."""
+    """A page lacks something that it must show."""
 
 
 class Chromium:
     """A browser window; a context manager that starts and ends its processes.
 
     Args:
-        width: of the window in pixels.
-        height: of the window in pixels.
-        patience: seconds for which a page is given to show something.
+        width: width of the window in pixels.
+        height: height of the window in pixels.
+        patience: seconds to wait for a page to show something.
     """
 
     def __init__(self, width: int = 1600, height: int = 1000, patience: float = 120.0) -> None:
@@ -48,7 +47,7 @@ class Chromium:
 
     @staticmethod
     def is_installed() -> bool:
-        """Whether browser and driver are there."""
+        """Whether browser and driver are installed."""
         return bool(shutil.which("chromium") and shutil.which("chromedriver"))
 
     def __enter__(self) -> Chromium:
@@ -65,17 +64,15 @@ class Chromium:
                 "binary": shutil.which("chromium"),
                 "args": [*ARGUMENTS, f"--window-size={self.width},{self.height}"],
             }
-            told = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
-            wanted = {"alwaysMatch": {"browserName": "chrome", **told}}
-            self._url += f"/session/{self._post('/session', {'capabilities': wanted})['sessionId']}"
+            chrome = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+            capabilities = {"alwaysMatch": {"browserName": "chrome", **chrome}}
+            self._url += f"/session/{self._post('/session', {'capabilities': capabilities})['sessionId']}"
         except BaseException:
             self._driver.kill()
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             self._request("DELETE", "", None)
         finally:
@@ -83,73 +80,72 @@ class Chromium:
             self._driver.wait(10)
 
     def open(self, url: str) -> None:
-        """Goes to a page."""
-        self._post("/url", {"url": "about:blank"})  # so that another fragment of the same page is loaded anew
+        """Loads a page."""
+        self._post("/url", {"url": "about:blank"})  # forces a reload if only the fragment differs
         self._post("/url", {"url": url})
 
     def run(self, script: str, *arguments: object) -> Any:
-        """The value of a JavaScript function's body."""
+        """Runs the body of a JavaScript function and returns its value."""
         return self._post("/execute/sync", {"script": script, "args": list(arguments)})
 
     def text(self) -> str:
-        """All text that the page shows, with that of its input fields' hints left out."""
+        """The visible text of the page, without placeholders of input fields."""
         return str(self.run("return document.body ? document.body.innerText : ''"))
 
     def wait_for(self, *texts: str) -> None:
         """Waits until the page shows all texts.
 
         Raises:
-            Missing: it does not within the time; the message names what is absent.
+            Missing: a text does not appear in time.
         """
         deadline = time.monotonic() + self.patience
         while absent := [text for text in texts if text not in self.text()]:
             if time.monotonic() > deadline:
-                raise Missing(f"{self.run('return location.href')} does not show {', '.join(map(repr, absent))}")
+                raise Missing(f"{self.run('return location.href')}: missing {', '.join(map(repr, absent))}")
             time.sleep(0.2)
 
     def wait_until(self, script: str, what: str) -> Any:
         """Waits until a script's value is true, and returns it.
 
         Raises:
-            Missing: it does not become true within the time.
+            Missing: it does not become true in time.
         """
         deadline = time.monotonic() + self.patience
         while not (value := self.run(script)):
             if time.monotonic() > deadline:
-                raise Missing(f"{self.run('return location.href')} has no {what}")
+                raise Missing(f"{self.run('return location.href')}: missing {what}")
             time.sleep(0.2)
         return value
 
     def type(self, selector: str, text: str) -> None:
-        """Fills an input field, as keys do.
+        """Types a text into an input field.
 
         Raises:
-            Missing: there is no such field within the time.
+            Missing: no such field appears in time.
         """
         self.wait_until(f"return !!document.querySelector({json.dumps(selector)})", f"field {selector}")
-        found = self._post("/element", {"using": "css selector", "value": selector})
-        (element,) = found.values()
+        (element,) = self._post("/element", {"using": "css selector", "value": selector}).values()
         self._post(f"/element/{element}/clear", {})
         self._post(f"/element/{element}/value", {"text": text})
 
     def press(self, key: str) -> None:
-        """Presses and lets go a key where the focus is; WebDriver's letters stand for keys without one."""
+        """Presses and releases a key; keys without a letter have code points of WebDriver, such as `\\ue007` (enter)."""
         strokes = [{"type": kind, "value": key} for kind in ("keyDown", "keyUp")]
         self._post("/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]})
 
     def console(self) -> list[str]:
-        """What was said to the console since the last call, and what failed to load."""
+        """Messages on the console since the last call, including failed loads."""
         return [str(entry["message"]) for entry in self._post("/se/log", {"type": "browser"})]
 
     def emulate(self, *, scheme: str, width: int, height: int) -> None:
-        """Shows pages as a device of so many pixels does that prefers `light` or `dark`."""
+        """Emulates a device of a size in pixels that prefers the colour scheme `light` or `dark`."""
         media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         for command, params in (("setEmulatedMedia", media), ("setDeviceMetricsOverride", size)):
             self._post("/goog/cdp/execute", {"cmd": f"Emulation.{command}", "params": params})
 
     def screenshot(self, path: Path) -> None:
-        """Writes what the window shows as PNG."""
+        """Writes the content of the window as PNG."""
         path.write_bytes(base64.b64decode(self._request("GET", "/screenshot", None)))
 
     def _wait_for_driver(self) -> None:
@@ -174,4 +170,4 @@ class Chromium:
             with urllib.request.urlopen(request, timeout=120) as response:
                 return json.load(response)["value"]
         except urllib.error.HTTPError as error:
-            raise RuntimeError(f"chromedriver refuses {method} {path}: {error.read().decode()[:500]}") from error
+            raise RuntimeError(f"chromedriver rejected {method} {path}: {error.read().decode()[:500]}") from error

@@ -1,12 +1,12 @@
-"""Looks at a sweep in MLflow's pages with a browser, and fails where something a user looks for is not shown.
+"""Checks the MLflow pages of a sweep in a browser; fails if something that users look for is not shown.
 
     python -m tests.browser.mlflow_ui --tracking-uri URI --experiment NAME --expect TEXT ... --out DIR
 
-Without a server (a bare database) it starts one on a free loopback port and stops it. Checked are the list of runs
-(the sweep, unfolded to its trials), a score of all trials as bars, the page of a trial (its name, every parameter that
+For a bare database, starts a server on a free loopback port and stops it afterwards. Checks the list of runs (the
+sweep, unfolded to its trials), a score of all trials as bars, the page of a trial (its name, every parameter that
 differs between trials, every metric), its charts (a curve with more than one point), its artifacts, the page of the
-sweep, and the comparison (the values that differ). Each `--expect` text must stand on at least one of these pages. A
-PNG of each page is written, and `missing.png` of the one that lacks something.
+sweep, and the comparison (the values that differ). Each `--expect` text must occur on at least one of these pages.
+Writes a PNG of each page, and `missing.png` of a page that lacks something.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ from typing import Any
 from tests.browser.chromium import Chromium, Missing
 
 COMPARED = 4
+"""Number of runs on the page of the comparison."""
 WORKFLOW = "workflowType=machine_learning"
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
-    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # eight processes for jobs that nobody here starts
+    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # saves eight idle processes
 }
-START = 240.0
-"""Seconds for a server to start on a busy machine."""
+START_SECONDS = 240.0
+"""Time limit for a server to start on a busy machine."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Checks the pages; 0 when everything is shown, 1 when something is absent, 2 when there is no browser."""
+    """Checks the pages; returns 0 if everything is shown, 1 if something is missing, 2 without a browser."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tracking-uri", required=True)
     parser.add_argument("--experiment", required=True)
@@ -49,9 +50,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--expect", nargs="*", default=[], metavar="TEXT")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
     options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started ends with this program
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the started processes, too
     if not Chromium.is_installed():
-        print("this check needs a browser: apt-get install chromium chromium-driver", file=sys.stderr)
+        print("chromium not found; apt-get install chromium chromium-driver", file=sys.stderr)
         return 2
     options.out.mkdir(parents=True, exist_ok=True)
     try:
@@ -67,14 +68,14 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     absent = [text for text in options.expect if text not in shown]
     for text in absent:
-        print(f"no page of {options.experiment} shows {text!r}", file=sys.stderr)
-    print(f"{len(pages.names)} trials of {pages.sweep['info']['run_name']} looked at, pictures in {options.out}")
+        print(f"{options.experiment}: missing {text!r} on all pages", file=sys.stderr)
+    print(f"checked {len(pages.names)} trials of {pages.sweep['info']['run_name']}, pictures in {options.out}")
     return 1 if absent else 0
 
 
 @contextlib.contextmanager
 def served(uri: str, out: Path) -> Iterator[str]:
-    """The address of a server: the given one, or one that runs over the given database meanwhile."""
+    """The address of a server: the given one, or a temporary one for the given database."""
     if uri.startswith("http"):
         yield uri.rstrip("/")
         return
@@ -89,10 +90,10 @@ def served(uri: str, out: Path) -> Iterator[str]:
         )
     try:
         server = f"http://127.0.0.1:{port}"
-        deadline = time.monotonic() + START
+        deadline = time.monotonic() + START_SECONDS
         while not is_healthy(server):
             if time.monotonic() > deadline or process.poll() is not None:
-                raise RuntimeError(f"mlflow server does not start over {uri}: see {out / 'server.log'}")
+                raise RuntimeError(f"mlflow server for {uri} failed to start; see {out / 'server.log'}")
             time.sleep(0.2)
         yield server
     finally:
@@ -104,7 +105,7 @@ def served(uri: str, out: Path) -> Iterator[str]:
 
 
 def is_healthy(server: str) -> bool:
-    """Whether a server answers."""
+    """Whether a server responds."""
     try:
         with urllib.request.urlopen(f"{server}/health", timeout=5) as response:
             return bool(response.status == 200)
@@ -116,11 +117,11 @@ class Pages:
     """The pages of one sweep.
 
     Args:
-        server: its address.
-        experiment: MLflow's experiment.
-        sweep: name of the parent run, or None for the newest.
-        browser: open.
-        out: where pictures go.
+        server: address of the tracking server.
+        experiment: name of MLflow's experiment.
+        sweep: name of the parent run; None for the newest.
+        browser: a started browser.
+        out: directory of the pictures.
     """
 
     def __init__(self, server: str, experiment: str, sweep: str | None, browser: Chromium, out: Path) -> None:
@@ -130,22 +131,20 @@ class Pages:
         every = self._ask("runs/search", {"experiment_ids": [self.experiment], "max_results": 1000}).get("runs", [])
         parents = [run for run in every if "sweep" in tags(run) and sweep in (None, run["info"]["run_name"])]
         if not parents:
-            raise Missing(f"experiment {experiment} has no sweep {sweep or ''}")
+            raise Missing(f"experiment {experiment}: missing sweep {sweep or ''}")
         self.sweep = parents[0]
         parent = self.sweep["info"]["run_id"]
         self.trials = [run for run in every if tags(run).get("mlflow.parentRunId") == parent]
         if len(self.trials) < 2:
-            raise Missing(
-                f"the sweep {self.sweep['info']['run_name']} has {len(self.trials)} trials, two can be compared"
-            )
+            raise Missing(f"sweep {self.sweep['info']['run_name']}: expected at least 2 trials, got {len(self.trials)}")
         self.names = [run["info"]["run_name"] for run in self.trials]
         self.shown = ""
 
     def look(self) -> str:
-        """Goes through the pages; returns all text that was seen.
+        """Checks all pages and returns their text.
 
         Raises:
-            Missing: something is not shown.
+            Missing: a page lacks something.
         """
         trial = next((run for run in self.trials if run["info"]["status"] == "FINISHED"), self.trials[0])
         base = f"{self.server}/#/experiments/{self.experiment}/runs"
@@ -160,12 +159,12 @@ class Pages:
         return self.shown
 
     def differing(self) -> dict[str, set[str]]:
-        """Parameters that are not the same for all trials, with their values."""
+        """Parameters that differ between trials, with their values."""
         values: dict[str, set[str]] = {}
         for run in self.trials:
             for param in run["data"].get("params", []):
                 values.setdefault(param["key"], set()).add(param["value"])
-        return {name: found for name, found in values.items() if len(found) > 1}
+        return {name: distinct for name, distinct in values.items() if len(distinct) > 1}
 
     def _of_trial(self, trial: dict[str, Any]) -> list[str]:
         metrics = [metric["key"] for metric in trial["data"].get("metrics", [])]
@@ -174,16 +173,16 @@ class Pages:
         return [trial["info"]["run_name"], self.sweep["info"]["run_name"], *metrics, *differing]
 
     def _list(self, url: str) -> None:
-        """The runs' table shows about twenty rows at once, so of a larger sweep the first ones are looked for."""
+        """Checks the first 15 trials; the table of runs shows about twenty rows at once."""
         self._unfold(url)
         ordered = sorted(self.trials, key=lambda run: -run["info"]["start_time"])
         self._shoot("runs", [run["info"]["run_name"] for run in ordered[:15]])
 
     def _scores(self, url: str) -> None:
-        """One bar for each trial."""
+        """Checks that a score has a bar for each trial."""
         finals = {m["key"] for run in self.trials for m in run["data"].get("metrics", []) if not m.get("step", 0)}
         if not finals:
-            raise Missing(f"no trial of {self.sweep['info']['run_name']} has a score")
+            raise Missing(f"sweep {self.sweep['info']['run_name']}: missing scores")
         score = min(finals, key=lambda name: (name != "full.mof", name))
         self._unfold(url)
         self.browser.type("input[placeholder^='Search metric']", score)
@@ -203,17 +202,15 @@ class Pages:
         deadline = time.monotonic() + self.browser.patience
         while not any(trial in self.browser.text() for trial in self.names):
             if time.monotonic() > deadline:
-                raise Missing(f"{url}: {name} cannot be unfolded to its trials")
-            self.browser.wait_until(unfold, f"box that unfolds {name}")
+                raise Missing(f"{url}: missing trials of {name}")
+            self.browser.wait_until(unfold, f"button that unfolds {name}")
             time.sleep(3)
 
     def _charts(self, url: str, trial: dict[str, Any]) -> None:
-        """Each curve is looked for by the page's own search field, since charts are drawn when they are scrolled to."""
+        """Selects a curve with the search field of the page, since charts are drawn only when scrolled into view."""
         curves = [metric["key"] for metric in trial["data"].get("metrics", []) if metric.get("step", 0) > 1]
         if not curves:
-            raise Missing(
-                f"{trial['info']['run_name']} has no metric with more than one step: no curve can be looked at"
-            )
+            raise Missing(f"{trial['info']['run_name']}: missing a metric with more than one step")
         self.browser.open(url)
         self.browser.wait_for("Model metrics")
         self._close_assistant()
@@ -226,7 +223,7 @@ class Pages:
     def _compare(self) -> None:
         chosen: list[dict[str, Any]] = []
         differing = self.differing()
-        for run in self.trials:  # those that show the most distinct rows first
+        for run in self.trials:  # prefers distinct rows
             if tags(run).get("row") not in {tags(other).get("row") for other in chosen}:
                 chosen.append(run)
         chosen = (chosen + [run for run in self.trials if run not in chosen])[:COMPARED]
@@ -245,7 +242,7 @@ class Pages:
     def _shoot(self, name: str, texts: list[str] | tuple[str, ...]) -> None:
         try:
             self.browser.wait_for(*texts)
-            time.sleep(1)  # what moves comes to rest
+            time.sleep(1)  # animations end
         finally:
             self.shown += self.browser.text() + "\n"
             self.browser.screenshot(self.out / f"{name}.png")

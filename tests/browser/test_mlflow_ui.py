@@ -1,3 +1,5 @@
+"""The MLflow pages of a tracked sweep show what users look for."""
+
 from __future__ import annotations
 
 import subprocess
@@ -7,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from sweeps.service.plan.sweep_folder import SweepInfo
+from sweeps.service.tables.baselines import BLIND
 from sweeps.service.track.tracker import Tracker
+from sweeps.service.trials.results_folder import ResultsFolder
 from tests.browser.chromium import Chromium
 from tests.helpers.services import MLflowServer, need
 from tests.helpers.trial_folders import write_ablation
@@ -17,19 +21,19 @@ pytestmark = [pytest.mark.browser, pytest.mark.service]
 
 @pytest.fixture(scope="module")
 def shown(mlflow_server: MLflowServer, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Address of a server that shows a sweep."""
+    """Address of a server with a tracked sweep."""
     need(Chromium.is_installed(), "chromium with chromedriver")
-    folder = tmp_path_factory.mktemp("shown")
-    folders, rows = write_ablation(folder)
-    table = folder / "table.md"
-    table.write_text("| mask | MoF |\n|---|---|\n| transcript prior, equal lengths | 41.2 |\n")
+    results = ResultsFolder(tmp_path_factory.mktemp("shown"))
+    _, rows = write_ablation(results.path)
+    table = results.path / "table.md"
+    table.write_text(f"| mask | MoF |\n|---|---|\n| {BLIND} | 41.2 |\n")
     sweep = SweepInfo(name="ablation_masks", title="Masks and overlap", command="python sweeps/x.py", config={})
     with Tracker(mlflow_server.uri, "browser", sweep, rows) as tracker:
-        assert tracker.finish(folders, {"table": table}).complete
+        assert tracker.finish([results.trial(identity) for identity in rows], {"table": table}).complete
     return mlflow_server.uri
 
 
-def test_a_user_finds_the_sweep_its_trials_their_curves_and_what_differs_and_what_is_absent_fails(
+def test_a_user_finds_the_sweep_its_trials_curves_and_differences_and_a_missing_text_fails(
     shown: str, tmp_path: Path
 ) -> None:
     command = [
@@ -43,12 +47,11 @@ def test_a_user_finds_the_sweep_its_trials_their_curves_and_what_differs_and_wha
         "--out",
         str(tmp_path),
     ]
-    there = ["Masks and overlap", "transcript prior, equal lengths", "full.mof", "mask.shape"]
-    said = subprocess.run(
-        [*command, "--expect", *there, "a row that is not there"], capture_output=True, text=True, check=False
-    )
-    assert said.stderr == "no page of browser shows 'a row that is not there'\n"
-    assert said.returncode == 1
+    present, absent = ["Masks and overlap", BLIND, "full.mof", "mask.shape"], "absent row"
+    done = subprocess.run([*command, "--expect", *present, absent], capture_output=True, text=True, check=False)
+    (line,) = done.stderr.splitlines()
+    assert repr(absent) in line
+    assert done.returncode == 1
     pictures = {path.name: path.read_bytes()[:8] for path in tmp_path.glob("*.png")}
     pages = ("runs", "scores", "trial", "charts", "artifacts", "sweep", "compare")
     assert pictures == {f"{page}.png": b"\x89PNG\r\n\x1a\n" for page in pages}

@@ -1,4 +1,4 @@
-"""A sweep's page in a browser: sorted by numbers, figures opened, links followed, nothing wrong said to the console."""
+"""A sweep's page in a browser: sorting, enlarged figures, links, colours, and no errors on the console."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.helpers.services import need
 pytestmark = pytest.mark.browser
 HEAD = "document.querySelectorAll('section table')[0].tHead.rows[0].cells[{place}]"
 NAMES = "return [...document.querySelectorAll('section table')[0].tBodies[0].rows].map(row => row.cells[0].innerText)"
-NOT_SHOWN = "return [...document.querySelectorAll('{what}')].filter(e => e.getBoundingClientRect().height < 1).length"
+HIDDEN = "return [...document.querySelectorAll('{element}')].filter(e => e.getBoundingClientRect().height < 1).length"
 
 
 class Runs(BaseHTTPRequestHandler):
-    """Stands where the tracking server's pages are."""
+    """Stands in for the pages of the tracking server."""
 
     def do_GET(self) -> None:
         self.send_response(200)
@@ -56,11 +56,26 @@ def browser(plan: Plan) -> Iterator[Chromium]:
 
 @pytest.fixture
 def page(browser: Chromium, plan: Plan) -> Iterator[Chromium]:
-    """The page, opened anew from its file; what it says to the console is looked at when the test has ended."""
+    """The page, freshly loaded from its file; fails if the test leaves messages on the console."""
     browser.console()
     browser.open((plan.folder / f"{plan.name}.html").as_uri())
     yield browser
     assert browser.console() == []
+
+
+def count(page: Chromium, selector: str) -> int:
+    """Number of elements that a selector matches."""
+    return int(page.run(f"return document.querySelectorAll('{selector}').length"))
+
+
+def box(page: Chromium, selector: str) -> dict[str, float]:
+    """Position and size of the first element that a selector matches."""
+    return dict(page.run(f"return document.querySelector('{selector}').getBoundingClientRect().toJSON()"))
+
+
+def style(page: Chromium, selector: str, name: str) -> str:
+    """Computed value of a style property."""
+    return str(page.run(f"return getComputedStyle(document.querySelector('{selector}')).{name}"))
 
 
 def sort_state(page: Chromium) -> list[Any]:
@@ -69,7 +84,7 @@ def sort_state(page: Chromium) -> list[Any]:
     )
 
 
-def test_rows_are_sorted_as_numbers_and_what_stands_beside_them_stays_beneath(page: Chromium) -> None:
+def test_rows_are_sorted_as_numbers_and_extra_rows_stay_below(page: Chromium) -> None:
     assert page.run(NAMES) == ["nine", "ten", "hundred", HOSTILE]
     assert sort_state(page) == [None] * 4
     page.run(f"{HEAD.format(place=1)}.querySelector('button').click()")
@@ -93,39 +108,36 @@ def test_a_table_is_sorted_with_the_keyboard_alone(page: Chromium) -> None:
 
 
 def test_a_figure_is_opened_large_and_closed_with_escape(page: Chromium) -> None:
-    assert page.run("return document.querySelectorAll('figure').length") == 2
-    small = page.run("return document.querySelector('figure svg').getBoundingClientRect().width")
+    assert count(page, "figure") == 2
+    small = box(page, "figure svg")["width"]
     page.run("document.querySelector('figure button.open').click()")
-    large = page.run("return document.querySelector('dialog[open] svg').getBoundingClientRect().width")
-    assert large > 1.2 * small
+    assert box(page, "dialog[open] svg")["width"] > 1.2 * small
     page.press("\ue00c")  # escape
-    assert page.run("return document.querySelector('dialog[open]')") is None
-    assert page.run("return document.querySelectorAll('dialog svg').length") == 0
+    assert count(page, "dialog[open]") == 0
+    assert count(page, "dialog svg") == 0
 
 
 def test_links_lead_to_sections_and_to_runs(page: Chromium, plan: Plan, server: str) -> None:
     page.run("document.querySelector('nav a[href=\"#trials\"]').click()")
     assert page.run("return location.hash") == "#trials"
-    assert abs(page.run("return document.querySelector('#trials').getBoundingClientRect().top")) < 900
+    assert abs(box(page, "#trials")["top"]) < 900
     page.run("document.querySelector('#trials tbody a').click()")
     page.wait_for("the run's page")
     assert page.run("return location.href") == f"{server}/#/experiments/1/runs/{plan.cells[0].identity}?a=1&b=2"
 
 
-def test_an_error_on_a_page_would_be_seen(browser: Chromium, tmp_path: Path) -> None:
+def test_errors_of_a_page_are_detected(browser: Chromium, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.html"
     wrong.write_text("<!DOCTYPE html><title>x</title><script>undefined.x</script><img src='gone.png' alt=''>")
     browser.console()
     browser.open(wrong.as_uri())
-    said = " ".join(browser.console())
-    assert "Cannot read properties of undefined" in said
-    assert "gone.png" in said
+    messages = " ".join(browser.console())
+    assert "TypeError" in messages
+    assert "gone.png" in messages
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_has_its_colours_in_light_and_dark_and_nothing_is_wider_than_a_phone(
-    page: Chromium, scheme: str, tmp_path: Path
-) -> None:
+def test_the_page_has_light_and_dark_colours_and_fits_a_phone(page: Chromium, scheme: str, tmp_path: Path) -> None:
     page.emulate(scheme=scheme, width=390, height=1200)
     try:
         ground, ink = page.run(
@@ -134,10 +146,11 @@ def test_the_page_has_its_colours_in_light_and_dark_and_nothing_is_wider_than_a_
             "return [sum(style.backgroundColor), sum(style.color)]"
         )
         assert (ground > 700 and ink < 120) if scheme == "light" else (ground < 120 and ink > 600)
-        of_figure = page.run("return getComputedStyle(document.querySelector('figure svg text')).fill")
-        assert of_figure == page.run("return getComputedStyle(document.body).color")
-        assert page.run("return document.documentElement.scrollWidth <= innerWidth")
-        assert page.run(NOT_SHOWN.format(what="figure, section table, svg.curve")) == 0
+        assert style(page, "figure svg text", "fill") == style(page, "body", "color")
+        assert page.run("return document.documentElement.scrollWidth") <= page.run("return innerWidth")
+        for element in ("figure", "section table", "svg.curve"):
+            assert count(page, element) > 0
+            assert page.run(HIDDEN.format(element=element)) == 0
         page.screenshot(tmp_path / f"{scheme}.png")
         assert (tmp_path / f"{scheme}.png").stat().st_size > 10_000
     finally:

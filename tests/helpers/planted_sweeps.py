@@ -1,4 +1,4 @@
-"""Sweeps whose scores are chosen: plans and the trials' result files, made without training, Ray or MLflow."""
+"""Sweeps with chosen scores: plans and result files of trials, made without training, Ray or MLflow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import Part, Plan
 from sweeps.service.plan.recordings import SplitData
 from sweeps.service.spec.experiment import Experiment
-from sweeps.service.trials.folder import TrialFolder
+from sweeps.service.trials.folder import FORMAT_VERSION
 from sweeps.service.trials.results_folder import ResultsFolder
 
 EVALUATION = "e" * 16
@@ -30,12 +30,12 @@ class Unfinished:
     """A cell without a result.
 
     Attributes:
-        status: what its journal says last.
-        reason: why.
+        status: last status in its journal.
+        reason: reason of that status.
     """
 
     status: str
-    reason: str | None
+    reason: str | None = None
 
 
 def split_data(n_test: int) -> SplitData:
@@ -62,18 +62,19 @@ def make_sweep(
     videos_differ: bool = True,
     unfinished: Mapping[tuple[str, str, int], Unfinished] | None = None,
 ) -> Plan:
-    """Writes the trial folders and the plan of a sweep of one table.
+    """Writes the trial directories and the plan of a sweep with one table.
 
     Args:
         results: the results folder.
-        experiment: its rows and columns; its default row is named.
-        score: the cells' MoF; other metrics follow from it.
+        experiment: the table.
+        score: MoF of each cell; other metrics are derived from it.
         splits: names.
-        n_seeds: seeds 1 to n of each.
+        n_seeds: seeds 1 to n.
         n_videos: test videos of each split.
-        videos_differ: whether a row's advantage shows in each video; else all rows have the same values per video.
-        unfinished: (row, split, seed) -> what became of it.
+        videos_differ: whether rows differ in each video, too; otherwise all rows have the same values per video.
+        unfinished: (row, split, seed) -> state of a cell without a result.
     """
+    results_folder = ResultsFolder.at(results)
     cells = []
     for seed in range(1, n_seeds + 1):
         for split in splits:
@@ -81,25 +82,24 @@ def make_sweep(
                 identity = hashlib.sha256(f"{row.name} {split} {seed}".encode()).hexdigest()[:16]
                 cell = Cell(variant=row, split=split, seed=seed, identity=identity, evaluation=EVALUATION)
                 cells.append(cell)
-                folder = results / "trials" / identity
-                folder.mkdir(parents=True)
-                ended = (unfinished or {}).get((row.name, split, seed))
-                if ended is not None:
+                folder = results_folder.trial(identity)
+                folder.path.mkdir(parents=True)
+                state = (unfinished or {}).get((row.name, split, seed))
+                if state is not None:
                     record = {"kind": "status", "timestamp": 1, "host": "h", "pid": 1}
-                    line = json.dumps({**record, "status": ended.status, "reason": ended.reason})
-                    (folder / "journal.jsonl").write_text(line + "\n")
+                    line = json.dumps({**record, "status": state.status, "reason": state.reason})
+                    folder.journal_path.write_text(line + "\n")
                     continue
                 by_prediction = {name: score(row.name, split, seed, name) for name in PREDICTIONS}
                 result = result_of(cell, by_prediction, n_videos, videos_differ)
-                path = TrialFolder(folder).result_path(EVALUATION)
-                path.parent.mkdir(parents=True)
-                path.write_text(json.dumps(result))
+                folder.write_training(weights_sha256=result["weights_sha256"], train_seconds=result["train_seconds"])
+                folder.write_result(EVALUATION, result)
     plan = Plan(
         name=experiment.name,
         title=experiment.title,
         parts=(Part(experiment=experiment, cells=tuple(cells), pooling=16),),
         splits={split: split_data(n_videos) for split in splits},
-        results=ResultsFolder(results),
+        results=results_folder,
         store="/data/stores/planted",
     )
     plan.write()
@@ -107,7 +107,7 @@ def make_sweep(
 
 
 def result_of(cell: Cell, mof: Mapping[str, float], n_videos: int, videos_differ: bool) -> dict[str, Any]:
-    """What a trial's result.json says: MoF as told, boundary errors that fall with it, and both of each video."""
+    """A trial's result.json: the given MoF, boundary errors that fall with it, and both for each video."""
     hardness = np.random.default_rng(int(cell.split)).normal(0, 0.05, n_videos)
     hardness -= hardness.mean()
     scores = {name: {"mof": value, "boundary_error_frames": 100 * (1 - value)} for name, value in mof.items()}
@@ -126,7 +126,7 @@ def result_of(cell: Cell, mof: Mapping[str, float], n_videos: int, videos_differ
         for i, hard in enumerate(hardness)
     ]
     return {
-        "format_version": 2,
+        "format_version": FORMAT_VERSION,
         "first": True,
         "identity": cell.identity,
         "evaluation": cell.evaluation,

@@ -1,4 +1,4 @@
-"""A sweep as one HTML page that needs nothing else: tables, figures, trials, configuration, environment."""
+"""A sweep as one self-contained HTML page: tables, figures, trials, configuration and environment."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def make_page(standing: Standing, pictures: Mapping[str, Sequence[Picture]], tra
     """The page as text.
 
     Args:
-        standing: the sweep.
-        pictures: the drawn figures of each table, by its name; their files are in the sweep's directory.
-        trainings: by identity.
+        standing: state of the sweep.
+        pictures: figures by name of the table; their files must be in the sweep's directory.
+        trainings: trainings by identity.
     """
     plan = standing.plan
     sections = [*_table_sections(standing, pictures), *_other_sections(plan, trainings)]
-    links = "".join(f"<li><a href='#{place}'>{escape(title)}</a></li>" for place, title, _ in sections)
+    links = "".join(f"<li><a href='#{anchor}'>{escape(title)}</a></li>" for anchor, title, _ in sections)
     parts = [
         "<!DOCTYPE html>",
         "<html lang='en'>",
@@ -50,9 +50,9 @@ def make_page(standing: Standing, pictures: Mapping[str, Sequence[Picture]], tra
         f"<nav aria-label='Sections'><ul>{links}</ul></nav>",
         "</header>",
         "<main>",
-        *(f"<section id='{place}'><h2>{escape(title)}</h2>\n{body}\n</section>" for place, title, body in sections),
+        *(f"<section id='{anchor}'><h2>{escape(title)}</h2>\n{body}\n</section>" for anchor, title, body in sections),
         "</main>",
-        f"<footer><p>Made from the trials by <code>mucon-sweeps report {escape(plan.name)}</code>.</p></footer>",
+        f"<footer><p>Generated from the trials by <code>mucon-sweeps report {escape(plan.name)}</code>.</p></footer>",
         "<dialog aria-label='Figure'><form method='dialog'><button>close</button></form><div></div></dialog>",
         f"<script>{(_HERE / 'page.js').read_text(encoding='utf-8')}</script>",
         "</body>",
@@ -62,15 +62,15 @@ def make_page(standing: Standing, pictures: Mapping[str, Sequence[Picture]], tra
 
 
 def inline_svg(picture: Picture, svg: str) -> str:
-    """A figure's file as part of a page: unique ids, greys from the page's style.
+    """Converts an SVG file of matplotlib to an inline element with unique ids and the page's colours.
 
     Args:
         picture: the figure.
-        svg: text of the file that matplotlib wrote.
+        svg: content of the file.
     """
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"\b(id=\"|url\(#|href=\"#)", lambda found: f"{found.group(1)}{picture.name}-", svg)
+    svg = re.sub(r"\b(id=\"|url\(#|href=\"#)", lambda match: f"{match.group(1)}{picture.name}-", svg)
     svg = svg.replace("xlink:href=", "href=").replace(' xmlns:xlink="http://www.w3.org/1999/xlink"', "")
     svg = svg.replace(' xmlns="http://www.w3.org/2000/svg"', "")
     for colour, name in ((INK, "ink"), (PALE, "pale"), (RULE, "rule"), (f"fill: {PAPER}", "paper")):
@@ -89,22 +89,22 @@ def _about(plan: Plan, trainings: Mapping[str, Training]) -> Iterator[str]:
         yield f"<p>First run {escape(record.created or '')} as <code>{escape(record.sweep.command)}</code></p>"
     parent = read_links(plan.folder).sweep
     if parent:
-        yield f"<p><a href='{escape(parent)}'>The sweep on the tracking server</a></p>"
+        yield f"<p><a href='{escape(parent)}'>Sweep on the tracking server</a></p>"
 
 
 def _table_sections(standing: Standing, pictures: Mapping[str, Sequence[Picture]]) -> Iterator[tuple[str, str, str]]:
     for name, table in standing.tables.items():
         short = _list([*(("", note) for note in table.notes.about), *(("missing", n) for n in table.notes.missing)])
         long = _list([("", note) for note in table.notes.differences])
-        folded = f"<details><summary>Which rows differ</summary>{long}</details>" if table.notes.differences else ""
+        folded = f"<details><summary>Significant differences</summary>{long}</details>" if long else ""
         figures = [_figure(picture, standing.plan.folder) for picture in pictures[name]]
         yield f"table-{escape(name)}", table.title, "\n".join([score_table(table), short, folded, *figures])
 
 
 def _list(notes: Sequence[tuple[str, str]]) -> str:
-    """Notes as a list; each has a class and a text."""
-    lines = (f"<li{f' class={kind}' if kind else ''}>{escape(note)}</li>" for kind, note in notes)
-    return f"<ul class='notes'>{''.join(lines)}</ul>"
+    """Pairs of a class and a note as a list; empty without notes."""
+    lines = "".join(f"<li{f' class={kind}' if kind else ''}>{escape(note)}</li>" for kind, note in notes)
+    return f"<ul class='notes'>{lines}</ul>" if lines else ""
 
 
 def _figure(picture: Picture, folder: Path) -> str:
@@ -118,68 +118,68 @@ def _figure(picture: Picture, folder: Path) -> str:
 
 
 def _other_sections(plan: Plan, trainings: Mapping[str, Training]) -> Iterator[tuple[str, str, str]]:
-    without = [trial for trial in trainings.values() if trial.state is not State.FINISHED]
-    if without:
-        yield "without", f"Trials without a value ({len(without)})", _without_table(without)
+    unfinished = [training for training in trainings.values() if training.state is not State.FINISHED]
+    if unfinished:
+        yield "without", f"Trials without results ({len(unfinished)})", _unfinished_table(unfinished)
     yield "trials", "Trials", trials_table(trainings.values())
     yield "configuration", "Configuration", "\n".join(_configuration(plan, trainings))
     yield "environment", "Environment", _environment(trainings)
 
 
-def _without_table(trainings: Sequence[Training]) -> str:
+def _unfinished_table(trainings: Sequence[Training]) -> str:
     heads = [Head("trial"), Head("split"), Head("seed", number=True), Head("state"), Head("reason"), Head("folder")]
     rows = [
         [
-            Item(" / ".join(trial.rows)),
-            Item(trial.split),
-            Item(str(trial.seed), number=trial.seed),
-            Item(str(trial.state), kind="bad"),
-            Item(trial.reason or ""),
-            Item(f"trials/{trial.identity}", kind="code"),
+            Item(" / ".join(training.rows)),
+            Item(training.split),
+            Item(str(training.seed), number=training.seed),
+            Item(str(training.state), kind="bad"),
+            Item(training.reason or ""),
+            Item(f"trials/{training.identity}", kind="code"),
         ]
-        for trial in trainings
+        for training in trainings
     ]
-    return sortable("Trials without a value", heads, rows)
+    return sortable("Trials without results", heads, rows)
 
 
 def _configuration(plan: Plan, trainings: Mapping[str, Training]) -> Iterator[str]:
-    """What varies by row, and what all trials have in common."""
+    """Settings of the rows, settings common to all trials, and the data."""
     heads = [Head("table"), Head("row"), Head("settings of the row")]
     rows = [
         [
             Item(part.experiment.name),
             Item(row.name),
-            Item(", ".join(f"{path}={param_text(value)}" for path, value in row.settings.items()) or "the base's"),
+            Item(", ".join(f"{path}={param_text(value)}" for path, value in row.settings.items()) or "base settings"),
         ]
         for part in plan.parts
         for row in part.experiment.variants
     ]
     yield sortable("Settings of the rows", heads, rows)
-    configs = [trial.config for trial in trainings.values() if trial.config]
+    configs = [training.config for training in trainings.values() if training.config]
     if configs:
         paths = sorted(set().union(*configs))
         values = {path: {param_text(config.get(path)) for config in configs} for path in paths}
-        common = [[Item(path, kind="code"), Item(found.pop())] for path, found in values.items() if len(found) == 1]
-        yield "<details><summary>Settings that all trials have in common</summary>"
-        yield sortable("Settings that all trials have in common", [Head("setting"), Head("value")], common)
+        common = [[Item(path, kind="code"), Item(texts.pop())] for path, texts in values.items() if len(texts) == 1]
+        yield "<details><summary>Settings common to all trials</summary>"
+        yield sortable("Settings common to all trials", [Head("setting"), Head("value")], common)
         yield "</details>"
     splits = [[Item(name), Item(split.fingerprint, kind="code")] for name, split in plan.splits.items()]
     yield f"<p>Recordings: <code>{escape(plan.store)}</code></p>"
-    yield sortable("Splits", [Head("split"), Head("fingerprint of its data")], splits)
+    yield sortable("Splits", [Head("split"), Head("data fingerprint")], splits)
 
 
 def _environment(trainings: Mapping[str, Training]) -> str:
-    """Each fact with its values, and of how many trials, where they differ."""
-    found = [trial.environment for trial in trainings.values() if trial.environment]
-    if not found:
+    """Each fact with its values; with the number of trials per value if they differ."""
+    environments = [training.environment for training in trainings.values() if training.environment]
+    if not environments:
         return "<p>No trial has been started.</p>"
-    names: dict[str, Counter[str]] = {}
-    for environment in found:
+    facts: dict[str, Counter[str]] = {}
+    for environment in environments:
         for name, value in environment.items():
-            names.setdefault(name, Counter())[param_text(value)] += 1
+            facts.setdefault(name, Counter())[param_text(value)] += 1
     rows = []
-    for name, values in names.items():
-        alone = len(values) == 1 and values.total() == len(found)
-        shown = ", ".join(value if alone else f"{value} ({count})" for value, count in values.most_common())
-        rows.append([Item(name, kind="code"), Item(shown)])
+    for name, values in facts.items():
+        is_common = len(values) == 1 and values.total() == len(environments)
+        text = ", ".join(value if is_common else f"{value} ({count})" for value, count in values.most_common())
+        rows.append([Item(name, kind="code"), Item(text)])
     return sortable("Environment of the trials", [Head("fact"), Head("value (trials)")], rows)

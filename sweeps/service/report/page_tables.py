@@ -1,4 +1,4 @@
-"""Tables of the page: each can be sorted by each of its columns, with the mouse and with keys."""
+"""Tables of the page, sortable by every column with the mouse and the keyboard."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sweeps.service.trials.folder import State
 from sweeps.service.trials.reading import ACCURACY, LOSS
 
 MAX_POINTS = 80
-"""Of a small curve; more cannot be seen on it."""
+"""Maximum number of points of a small curve."""
 _CURVE_TITLES = {LOSS: "loss", ACCURACY: "training MoF"}
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A column's head; a `number` stands to the right."""
+    """A column head; columns of numbers are aligned to the right."""
 
     title: str
     number: bool = False
@@ -29,15 +29,15 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A field.
+    """A table field.
 
     Attributes:
-        text: what it shows.
-        number: by what it is sorted, where that is not the text.
+        text: content, not escaped.
+        number: sort key; the text by default.
         kind: class names, or `code`.
-        title: shown when it is pointed at.
-        html: what it shows in the place of the text, already escaped.
-        sorts: whether the field has anything to sort by; those that have not come last.
+        title: tooltip.
+        html: markup that replaces the text.
+        sorts: whether the field has a sort key; fields without one are sorted last.
     """
 
     text: str
@@ -54,10 +54,10 @@ def sortable(
     """A table whose heads are buttons.
 
     Args:
-        caption: read aloud, not shown: a heading stands above.
-        heads: of the columns.
-        rows: fields.
-        last: rows that stay beneath the others however they are sorted.
+        caption: label for screen readers; the heading above is visible.
+        heads: column heads.
+        rows: fields by row and column.
+        last: rows that stay below the sorted ones.
     """
     titles = "".join(
         f"<th scope='col'{' class=number' if head.number else ''}>"
@@ -74,21 +74,21 @@ def sortable(
 
 
 def score_table(table: Table) -> str:
-    """A sweep's table: what stands beside the rows (baselines, the ceiling) stays beneath them."""
+    """A sweep's table; baselines and the ceiling stay below the sorted rows."""
     heads = [
         *(Head(title) for title in table.label_titles),
         *(Head(column.title, number=True) for column in table.columns),
         Head("seeds", number=True),
     ]
     rows = [list(_score_fields(table, row)) for row in table.rows if row.kind == "row"]
-    beside = [list(_score_fields(table, row)) for row in table.rows if row.kind != "row"]
-    return sortable(table.title, heads, rows, beside)
+    extra = [list(_score_fields(table, row)) for row in table.rows if row.kind != "row"]
+    return sortable(table.title, heads, rows, extra)
 
 
-def trials_table(trials: Iterable[Training]) -> str:
-    """Every training: state, end of its curves, time, curves, its run."""
-    every = list(trials)
-    metrics = [metric for metric in CURVES if any(trial.curves.get(metric) for trial in every)]
+def trials_table(trainings: Iterable[Training]) -> str:
+    """All trainings with state, duration, curves and tracked run."""
+    every = list(trainings)
+    metrics = [metric for metric in CURVES if any(training.curves.get(metric) for training in every)]
     heads = [
         Head("rows"),
         Head("split"),
@@ -98,27 +98,27 @@ def trials_table(trials: Iterable[Training]) -> str:
         Head("training, s", number=True),
         *(head for metric in metrics for head in (Head(_CURVE_TITLES[metric], number=True), Head("curve"))),
         Head("folder"),
-        *([Head("run")] if any(trial.link for trial in every) else []),
+        *([Head("run")] if any(training.link for training in every) else []),
     ]
-    rows = [list(_trial_fields(trial, metrics))[: len(heads)] for trial in every]
+    rows = [list(_trial_fields(training, metrics))[: len(heads)] for training in every]
     return sortable("Trials", heads, rows)
 
 
 def small_curve(points: Sequence[tuple[int, float]], title: str) -> str:
-    """A curve without axes, as SVG, logarithmic where it can be; its ends are told in words.
+    """A curve without axes as SVG, logarithmic if all values are positive; its label contains the end points.
 
     Args:
-        points: epoch and value.
-        title: of what.
+        points: (epoch, value), at least one.
+        title: name of the values.
     """
     step = -(-len(points) // MAX_POINTS)
-    shown = [*points[::step], *([points[-1]] if (len(points) - 1) % step else [])]
+    drawn = [*points[::step], *([points[-1]] if (len(points) - 1) % step else [])]
     scale = math.log if min(value for _, value in points) > 0 else float
     low, high = (scale(end(value for _, value in points)) for end in (min, max))
     first, last = points[0][0], points[-1][0]
     line = " ".join(
         f"{100 * (epoch - first) / (last - first or 1):.1f},{28 - 26 * (scale(value) - low) / (high - low or 1):.1f}"
-        for epoch, value in shown
+        for epoch, value in drawn
     )
     words = f"{title}, epoch {first} to {last}: from {points[0][1]:.4g} to {points[-1][1]:.4g}"
     if len(points) == 1:
@@ -130,16 +130,16 @@ def small_curve(points: Sequence[tuple[int, float]], title: str) -> str:
 
 
 def _fields(heads: Sequence[Head], row: Sequence[Item]) -> Iterator[str]:
-    for place, (head, item) in enumerate(zip(heads, row, strict=True)):
+    for column, (head, item) in enumerate(zip(heads, row, strict=True)):
         kinds = [*(["number"] if head.number else []), *([item.kind] if item.kind not in ("", "code") else [])]
-        shown = item.html if item.html is not None else escape(item.text)
+        content = item.html if item.html is not None else escape(item.text)
         if item.kind == "code":
-            shown = f"<code>{shown}</code>"
+            content = f"<code>{content}</code>"
         key = "" if not item.sorts else item.text if item.number is None else repr(float(item.number))
-        name, scope = ("th", " scope='row'") if place == 0 else ("td", "")
+        name, scope = ("th", " scope='row'") if column == 0 else ("td", "")
         classes = f" class='{' '.join(kinds)}'" if kinds else ""
         hint = f" title='{escape(item.title)}'" if item.title else ""
-        yield f"<{name}{scope}{classes}{hint} data-key='{escape(key)}'>{shown}</{name}>"
+        yield f"<{name}{scope}{classes}{hint} data-key='{escape(key)}'>{content}</{name}>"
 
 
 def _score_fields(table: Table, row: Row) -> Iterator[Item]:
@@ -164,7 +164,7 @@ def _score_fields(table: Table, row: Row) -> Iterator[Item]:
 
 
 def _hint(summary: Summary, p: float | None) -> str:
-    """All digits, the interval, and what the test against the default row says."""
+    """Mean in more digits, deviation, interval, and p against the default row."""
     parts = [f"mean {summary.mean:.6g}"]
     if summary.std is not None:
         parts.append(f"standard deviation {significant(summary.std, 3)} over {summary.n} seeds")
@@ -175,21 +175,21 @@ def _hint(summary: Summary, p: float | None) -> str:
     return ", ".join(parts)
 
 
-def _trial_fields(trial: Training, metrics: Sequence[str]) -> Iterator[Item]:
-    yield Item(" / ".join(trial.rows))
-    yield Item(trial.split)
-    yield Item(str(trial.seed), number=trial.seed)
-    yield Item(str(trial.state), kind="" if trial.state is State.FINISHED else "bad", title=trial.reason or "")
-    yield Item(str(trial.epochs), number=trial.epochs)
-    yield _number(trial.seconds, "{:.1f}")
+def _trial_fields(training: Training, metrics: Sequence[str]) -> Iterator[Item]:
+    yield Item(" / ".join(training.rows))
+    yield Item(training.split)
+    yield Item(str(training.seed), number=training.seed)
+    yield Item(str(training.state), kind="" if training.state is State.FINISHED else "bad", title=training.reason or "")
+    yield Item(str(training.epochs), number=training.epochs)
+    yield _number(training.seconds, "{:.1f}")
     for metric in metrics:
-        points = trial.curves.get(metric)
+        points = training.curves.get(metric)
         yield _number(points[-1][1] if points else None, "{:.4g}")
         curve = small_curve(points, _CURVE_TITLES[metric]) if points else ""
         yield Item("", html=curve, number=points[-1][1] if points else None, sorts=bool(points))
-    yield Item(f"trials/{trial.identity}", kind="code")
-    link = f"<a href='{escape(trial.link)}'>run</a>" if trial.link else ""
-    yield Item("run" if trial.link else "", html=link)
+    yield Item(f"trials/{training.identity}", kind="code")
+    link = f"<a href='{escape(training.link)}'>run</a>" if training.link else ""
+    yield Item("run" if training.link else "", html=link)
 
 
 def _number(value: float | None, form: str) -> Item:

@@ -1,4 +1,4 @@
-"""Writes everything of a sweep that people look at, and shows it on the terminal."""
+"""Writes all files of a sweep for people to look at, and prints the tables."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from sweeps.service.text import say
 def write_report(standing: Standing) -> dict[str, Path]:
     """Writes the plan, tables, figures and the page of a sweep into its directory.
 
-    Each table as `TABLE.md`, `.csv` and `.tex`, all trials as `trials.parquet`, figures as `.svg` and `.png`, the page
-    as `SWEEP.html`.
+    Tables are written as `TABLE.md`, `.csv` and `.tex`, all trials as `trials.parquet`, figures as `.svg` and `.png`,
+    the page as `SWEEP.html`.
 
     Returns:
-        Name -> file, without the plan.
+        File name -> path, without the plan.
 
     Raises:
-        InputError: a figure names a recording that the test part does not have.
+        InputError: a figure names a recording that is not in the test part.
     """
     plan = standing.plan
     plan.write()
     trainings = read_trainings(standing)
     pictures = {part.experiment.name: pictures_of(part, standing, trainings) for part in plan.parts}
-    figures = draw_pictures([picture for of_table in pictures.values() for picture in of_table], plan.folder)
+    figures = draw_pictures([picture for group in pictures.values() for picture in group], plan.folder)
     page = plan.folder / f"{plan.name}.html"
     page.write_text(make_page(standing, pictures, trainings), encoding="utf-8")
     return {**_write_tables(standing), **figures, page.name: page}
 
 
 def present(standing: Standing, console: Console) -> None:
-    """Prints the tables with their notes, without the long ones about differences, and what was best."""
+    """Prints the tables, their notes except for the long ones about differences, and the best trials."""
     for table in standing.tables.values():
         console.print(for_terminal(table, console))
         for note in (*table.notes.about, *table.notes.missing):
@@ -54,10 +54,10 @@ def present(standing: Standing, console: Console) -> None:
 
 
 def check_figures(plan: Plan) -> None:
-    """Checks before any training that the figures can be drawn afterwards.
+    """Checks before training that the figures can be drawn afterwards.
 
     Raises:
-        InputError: a figure names a recording that the test part does not have.
+        InputError: a figure names a recording that is not in the test part.
     """
     for part in plan.parts:
         shape = part.experiment.figure

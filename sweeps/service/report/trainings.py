@@ -1,4 +1,4 @@
-"""The trainings of a sweep as the page shows them: state, curves, environment and tracked run."""
+"""The trainings of a sweep for the page: state, curves, environment and tracked run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mucon.config import flatten
+from sweeps.service.plan.cells import Cell
+from sweeps.service.plan.plan import Plan
 from sweeps.service.plan.sweep_folder import read_links
 from sweeps.service.tables.standing import Standing
 from sweeps.service.trials.folder import State
@@ -17,18 +19,18 @@ CURVES = (LOSS, ACCURACY)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """A training.
+    """A training as the page shows it.
 
     Attributes:
-        identity: name of its directory.
-        rows: names of the rows that use it, each with its table's name where the sweep has several tables.
+        identity: name of the trial directory.
+        rows: names of the rows that use it, prefixed by the table's name if the sweep has several tables.
         split: name of the split.
-        seed: seed of the training.
-        state: state of the training.
-        reason: reason for the state, where it has one.
+        seed: random seed of the trial.
+        state: state of the last unfinished evaluation, or finished.
+        reason: reason for the state; None without one.
         epochs: number of finished epochs.
-        seconds: duration; None while it has not ended.
-        curves: metric -> (epoch, value) of each measured one.
+        seconds: duration; None until it has finished.
+        curves: metric -> (epoch, value) of the epochs that measured it.
         config: path -> value of the full configuration without the seed; empty before the start.
         environment: name -> value of the newest record; empty before the start.
         link: page of its run on the tracking server; None if it was not tracked.
@@ -50,39 +52,38 @@ class Training:
 
 def read_trainings(standing: Standing) -> dict[str, Training]:
     """The trainings by identity, in the order of the plan."""
-    plan, links = standing.plan, read_links(standing.plan.folder)
-    trainings: dict[str, Training] = {}
+    plan, links, rows = standing.plan, read_links(standing.plan.folder), _rows(standing.plan)
+    cells: dict[str, list[Cell]] = {}
     for cell in plan.cells:
-        if cell.identity in trainings:
-            continue
-        reading = plan.results.reading(cell.identity)
-        evaluations = [standing.results[other.key] for other in plan.cells if other.identity == cell.identity]
-        worst = next((result for result in reversed(evaluations) if not result.is_finished), evaluations[0])
+        cells.setdefault(cell.identity, []).append(cell)
+    trainings: dict[str, Training] = {}
+    for identity, evaluations in cells.items():
+        first, reading = evaluations[0], plan.results.reading(identity)
+        results = [standing.results[cell.key] for cell in evaluations]
+        worst = next((result for result in reversed(results) if not result.is_finished), results[0])
         config = flatten(reading.trial["config"]) if reading.exists else {}
-        trainings[cell.identity] = Training(
-            identity=cell.identity,
-            rows=_rows(standing, cell.identity),
-            split=cell.split,
-            seed=cell.seed,
+        trainings[identity] = Training(
+            identity=identity,
+            rows=tuple(rows[identity]),
+            split=first.split,
+            seed=first.seed,
             state=worst.state,
             reason=worst.reason,
             epochs=reading.n_epochs,
-            seconds=standing.results[cell.key].training_seconds,
+            seconds=results[0].training_seconds,
             curves={metric: curve for metric in CURVES if (curve := reading.curve(metric))},
             config={path: value for path, value in config.items() if path != "seed"},
             environment=flatten(reading.environment),
-            link=links.trials.get(cell.identity),
+            link=links.trials.get(identity),
         )
     return trainings
 
 
-def _rows(standing: Standing, identity: str) -> tuple[str, ...]:
-    parts = standing.plan.parts
-    return tuple(
-        dict.fromkeys(
-            f"{part.experiment.name}: {cell.variant.name}" if len(parts) > 1 else cell.variant.name
-            for part in parts
-            for cell in part.cells
-            if cell.identity == identity
-        )
-    )
+def _rows(plan: Plan) -> dict[str, dict[str, None]]:
+    """Identity -> distinct names of its rows."""
+    rows: dict[str, dict[str, None]] = {}
+    for part in plan.parts:
+        prefix = f"{part.experiment.name}: " if len(plan.parts) > 1 else ""
+        for cell in part.cells:
+            rows.setdefault(cell.identity, {})[f"{prefix}{cell.variant.name}"] = None
+    return rows

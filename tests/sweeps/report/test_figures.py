@@ -1,6 +1,8 @@
-"""Figures show each row that has a value, say what is missing, leave matplotlib as it was and are drawn once."""
+"""Figures show every row, name missing values, leave matplotlib's settings unchanged and are drawn once."""
 
+import dataclasses
 import hashlib
+import html
 import json
 from pathlib import Path
 
@@ -16,16 +18,21 @@ from sweeps.service.report.figures import style as figure_style
 from sweeps.service.report.figures import training as figure_training
 from sweeps.service.report.figures.pictures import figure_data
 from sweeps.service.report.figures.plots import Data, Points
+from sweeps.service.report.figures.segmentations import segmentations
 from sweeps.service.report.figures.training import Curve
 from sweeps.service.report.report import check_figures, write_report
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.spec.figure import Figure
-from tests.helpers.planted_sweeps import Unfinished, make_sweep
+from sweeps.service.tables.baselines import BLIND
+from sweeps.service.tables.standing import Standing
+from sweeps.service.trials.reading import ACCURACY, LOSS
+from tests.helpers.planted_sweeps import EVALUATION, Unfinished, make_sweep
+from tests.helpers.refusals import refused
 from tests.sweeps import small
 
 NAMES = ('a <b>&" row', "costs $5 or $6", "late")
-LEVELS = {"transcript prior, equal lengths": 41.3}
+LEVELS = {BLIND: 41.3}
 ROWS = (
     Points(name=NAMES[0], y=(50.0, 52.0, 51.0), x=(0.01, 0.02, 0.015)),
     Points(name=NAMES[1], y=(60.0,), x=(0.4,), missing="1 of 3 seeds"),
@@ -45,7 +52,7 @@ def svg_of(draw: object, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("draw", [figures.bars, figures.scatter])
-def test_a_figure_names_every_row_and_says_what_has_no_value(draw: object, tmp_path: Path) -> None:
+def test_a_figure_names_every_row_and_its_missing_seeds(draw: object, tmp_path: Path) -> None:
     with figure_style.style():
         drawn = draw(DATA)  # type: ignore[operator]
     svg = svg_of(drawn, tmp_path)
@@ -63,7 +70,7 @@ def test_a_curve_has_its_numbers_on_the_axis_each_at_its_place(tmp_path: Path) -
     assert [text.get_text() for text in axes.get_xticklabels()] == ["0 %", "1 %", "10 %", "100 %"]
     assert np.all(np.diff(places) > 40)
     assert places[3] - places[2] == pytest.approx(places[2] - places[1], rel=0.15)
-    assert "transcript prior" in svg_of(drawn, tmp_path)
+    assert BLIND in svg_of(drawn, tmp_path)
 
 
 def test_no_name_of_a_scatter_covers_another_or_is_cut() -> None:
@@ -81,8 +88,8 @@ def test_no_name_of_a_scatter_covers_another_or_is_cut() -> None:
 
 def test_training_curves_have_a_panel_for_each_row_of_loss_and_of_accuracy(tmp_path: Path) -> None:
     values = {
-        "loss.total": tuple((epoch, 3.0 / epoch) for epoch in range(1, 5)),
-        "progress.full.mof": tuple((epoch, 0.1 * epoch) for epoch in range(1, 5)),
+        LOSS: tuple((epoch, 3.0 / epoch) for epoch in range(1, 5)),
+        ACCURACY: tuple((epoch, 0.1 * epoch) for epoch in range(1, 5)),
     }
     curves = [Curve(row=row, seed=seed, split="1", values=values) for row in ("box", "bell") for seed in (1, 2)]
     with figure_style.style():
@@ -92,10 +99,20 @@ def test_training_curves_have_a_panel_for_each_row_of_loss_and_of_accuracy(tmp_p
     assert [axes.get_title(loc="left") for axes in drawn.axes] == ["box", "bell"] * 2
     assert [len(axes.lines) for axes in drawn.axes] == [4] * 4
     assert max(drawn.axes[2].lines[-1].get_ydata()) == pytest.approx(40)
-    assert "MoF of training videos" in svg_of(drawn, tmp_path)
+    svg = svg_of(drawn, tmp_path)
+    assert all(title in svg for title in figure_training.AXES.values())
 
 
-def test_nothing_of_matplotlibs_settings_is_changed_and_the_users_are_not_followed(tmp_path: Path) -> None:
+def test_many_rows_share_one_panel() -> None:
+    values: dict[str, tuple[tuple[int, float], ...]] = {LOSS: ((1, 2.0), (2, 1.0))}
+    curves = [Curve(row=f"row {i}", seed=1, split="1", values=values) for i in range(figure_training.MAX_PANELS + 1)]
+    with figure_style.style():
+        drawn = figure_training.training(curves)
+    assert drawn is not None
+    assert [len(axes.lines) for axes in drawn.axes] == [len(curves)]
+
+
+def test_matplotlibs_settings_are_neither_changed_nor_used(tmp_path: Path) -> None:
     with matplotlib.rc_context({"axes.facecolor": "#123456", "font.size": 30}):
         before = dict(matplotlib.rcParams)
         with figure_style.style():
@@ -133,53 +150,54 @@ def files(folder: Path, suffix: str) -> dict[str, tuple[int, str]]:
     }
 
 
-def test_a_figure_is_drawn_again_only_when_what_it_shows_has_changed(planted: Plan) -> None:
-    known = planted.known()
-    made = planted.tables(known)
-    assert sorted(write_report(planted, made, known)) == ["planted.html", "planted.png", "planted.svg"]
+def test_a_figure_is_redrawn_only_when_its_data_has_changed_or_a_file_is_missing(planted: Plan) -> None:
+    standing = Standing.of(planted)
+    figure = {"planted.png", "planted.svg"}
+    tables = {"planted.csv", "planted.md", "planted.tex", "trials.parquet"}
+    assert set(write_report(standing)) == {"planted.html"} | figure | tables
     drawn = files(planted.folder, "svg")
-    write_report(read_plan(planted.results, "planted"), made, known)
+    write_report(Standing.of(read_plan(planted.results, "planted")))
     assert files(planted.folder, "svg") == drawn
     (planted.folder / "planted.png").unlink()
-    write_report(planted, made, known)
+    write_report(standing)
     assert (planted.folder / "planted.png").exists()
-    result = next(iter((planted.results / "trials").glob("*/result.json")))
+    result = planted.results.trial(planted.cells[0].identity).result_path(EVALUATION)
     value = json.loads(result.read_text())
     value["scores"]["full"]["mof"] += 0.1
     result.write_text(json.dumps(value))
-    known = planted.known()
-    write_report(planted, planted.tables(known), known)
+    write_report(Standing.of(planted))
     assert files(planted.folder, "svg")["planted.svg"][1] != drawn["planted.svg"][1]
 
 
-def test_the_seeds_values_are_shown_in_percent_and_a_failed_seed_is_not_among_them(planted: Plan) -> None:
-    known = planted.known()
-    data = figure_data(planted.parts[0], planted.tables(known)["planted"], known)
+def test_seeds_are_drawn_in_percent_without_the_failed_ones(planted: Plan) -> None:
+    data = figure_data(planted.parts[0], Standing.of(planted))
     assert [row.y for row in data.rows] == [
         pytest.approx((51.0, 52.0, 53.0)),
         pytest.approx((52.0, 54.0)),
         pytest.approx((61.0, 62.0, 63.0)),
     ]
     assert [row.missing for row in data.rows] == ["", "2 of 3 seeds", ""]
-    assert data.levels["transcript prior, equal lengths"] == pytest.approx(20.0)
+    assert data.levels == pytest.approx({BLIND: 20.0, "ceiling of frames, pooling x16": 90.0})
 
 
 @pytest.mark.parametrize(
-    ("figure", "problem"),
+    ("figure", "values"),
     [
-        (Figure(kind="curve", x="Labeled"), "did you mean 'Labelled'"),
-        (Figure(kind="scatter", x="s/video"), "'s/video' is none"),
-        (Figure(y="MOF"), "'MOF' is none"),
-        (Figure(kind="segmentations", n_recordings=0), "at least one recording"),
+        (Figure(kind="curve", x="Labeled"), ["'Labeled'", "'Labelled'"]),
+        (Figure(kind="scatter", x="s/video"), ["'s/video'"]),
+        (Figure(y="MOF"), ["'MOF'"]),
+        (Figure(kind="segmentations", n_recordings=0), ["0"]),
     ],
 )
-def test_a_figure_of_what_the_table_does_not_have_is_refused(figure: Figure, problem: str) -> None:
-    with pytest.raises(InputError, match=problem):
+def test_a_figure_of_a_column_that_the_table_lacks_is_refused(figure: Figure, values: list[str]) -> None:
+    with pytest.raises(InputError) as refusal:
         Experiment(name="x", title="x", label_titles=("Labelled",), variants=(Variant(labels=("a",)),), figure=figure)
+    assert len(refusal.value.problems) == 1
+    assert all(value in str(refusal.value) for value in values)
 
 
 def segmented(tmp_path: Path, recordings: tuple[str, ...] = ()) -> Plan:
-    """A sweep of two rows over a tiny store; one row predicts the truth, the other has failed."""
+    """A sweep of two rows over a tiny store; one row has predictions, the other has failed."""
     shape = Experiment(
         name="segmented",
         title="Colour bars",
@@ -193,27 +211,40 @@ def segmented(tmp_path: Path, recordings: tuple[str, ...] = ()) -> Plan:
     store = small.make_store(tmp_path / "store")
     cell = plan.cells[0]
     videos = {f"video_0{i}": {"transcript": ["rest", "stir", "drink"], "lengths": [20, 20, 30]} for i in (6, 7, 8)}
-    folder = plan.results / "trials" / cell.identity / "predictions"
+    folder = plan.results.trial(cell.identity).predictions_path(EVALUATION)
     folder.mkdir()
     (folder / "full.json").write_text(json.dumps({"format_version": 1, "prediction": "full", "videos": videos}))
-    return Plan(
-        name=plan.name, title=plan.title, parts=plan.parts, splits=plan.splits, results=plan.results, store=str(store)
-    )
+    return dataclasses.replace(plan, store=str(store))
 
 
-def test_colour_bars_show_the_truth_and_each_run_that_there_is(tmp_path: Path) -> None:
+def test_colour_bars_show_the_truth_and_the_rows_with_predictions(tmp_path: Path) -> None:
     plan = segmented(tmp_path)
-    known = plan.known()
-    write_report(plan, plan.tables(known), known)
+    write_report(Standing.of(plan))
     svg = (plan.folder / "segmented.svg").read_text()
     for text in ("ground truth", "weak", "video_06", "video_07", "rest", "pour", "stir", "drink"):
         assert f">{text}<" in svg
     assert ">full<" not in svg
     assert "video_08" not in svg
-    page = (plan.folder / "segmented.html").read_text()
-    assert "no segmentations of full, split 1, seed 1: it is failed" in page
+    picture = segmentations(plan.parts[0], Standing.of(plan), name="segmented", title="Colour bars")
+    assert picture is not None
+    (missing,) = [note for note in picture.notes if str(plan.cells[1]) in note]
+    assert missing.endswith(": failed")
+    assert html.escape(missing) in (plan.folder / "segmented.html").read_text()
 
 
-def test_a_recording_that_is_not_in_the_test_part_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"'video_88' is not \(did you mean 'video_08'"):
-        check_figures(segmented(tmp_path, ("video_88",)))
+def test_without_the_store_there_are_no_colour_bars_and_all_other_files(tmp_path: Path) -> None:
+    plan = dataclasses.replace(segmented(tmp_path), store=str(tmp_path / "gone"))
+    paths = write_report(Standing.of(plan))
+    assert not [name for name in paths if name.endswith((".svg", ".png"))]
+    assert {"segmented.html", "segmented.md", "trials.parquet"} <= set(paths)
+
+
+def test_a_recording_that_is_not_in_the_test_part_is_refused_before_training(tmp_path: Path) -> None:
+    plan = segmented(tmp_path, ("video_88", "video_07", "x"))
+    with refused("unknown", place="figure.recordings", value="video_88", n=2) as refusal:
+        check_figures(plan)
+    assert refusal.values == ["video_88", "x"]
+    assert "'video_08'" in str(refusal.problems[0])
+    with refused("unknown", place="figure.recordings", value="video_88", n=2):
+        write_report(Standing.of(plan))
+    check_figures(segmented(tmp_path / "named", ("video_08", "video_07")))

@@ -1,9 +1,10 @@
-"""A sweep's page is valid, needs nothing but itself, holds every number and escapes what people write."""
+"""A sweep's page is valid and self-contained, has every number and escapes names."""
 
 import dataclasses
 import json
 import re
 import shutil
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,10 @@ from typing import Any
 import pytest
 
 from sweeps.service.plan.plan import Plan
-from sweeps.service.plan.sweep_folder import write_links
+from sweeps.service.plan.sweep_folder import Links, write_links
 from sweeps.service.report.report import write_report
+from sweeps.service.tables.standing import Standing
+from sweeps.service.trials.results_folder import ResultsFolder
 from tests.helpers.planted_pages import FAILED, HOSTILE, planted_page
 from tests.sweeps import small
 
@@ -21,7 +24,7 @@ INDEPENDENT = {"script", "style"}
 
 
 class Page(HTMLParser):
-    """Elements, texts and whether tags are closed in their order."""
+    """Elements, texts, and whether tags are closed in order."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -33,7 +36,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         names = [name for name, _ in attrs]
-        assert len(names) == len(set(names)), f"{tag} has an attribute twice: {names}"
+        assert len(names) == len(set(names)), (tag, names)
         self.elements.append((tag, dict(attrs)))
         if tag not in VOID:
             self.open.append(tag)
@@ -67,7 +70,7 @@ def page(text: str) -> Page:
     return Page(text)
 
 
-def test_every_tag_is_closed_in_its_order_and_no_name_stands_twice(text: str, page: Page) -> None:
+def test_tags_are_closed_in_order_and_ids_are_unique(text: str, page: Page) -> None:
     assert text.startswith("<!DOCTYPE html>")
     assert page.open == []
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
@@ -80,7 +83,7 @@ def test_every_tag_is_closed_in_its_order_and_no_name_stands_twice(text: str, pa
         assert name in ids
 
 
-def test_the_page_needs_nothing_but_itself_and_links_only_to_runs(plan: Plan, text: str, page: Page) -> None:
+def test_the_page_is_self_contained_and_links_only_to_runs(plan: Plan, text: str, page: Page) -> None:
     assert not any("src" in attributes for _, attributes in page.elements)
     outward = [a["href"] for a in page.all("a") if not (a["href"] or "").startswith("#")]
     assert outward
@@ -89,24 +92,25 @@ def test_the_page_needs_nothing_but_itself_and_links_only_to_runs(plan: Plan, te
     assert not re.search(r"https?://(?!tracks\.example)", text)
 
 
-def test_every_number_of_the_table_and_its_digits_stand_on_the_page(plan: Plan, page: Page) -> None:
-    known = plan.known()
+def test_every_number_of_the_table_is_on_the_page_with_its_digits_as_sort_key(plan: Plan, page: Page) -> None:
     shown = set(page.texts)
     keys = {attributes.get("data-key") for _, attributes in page.elements}
-    table = plan.tables(known)[plan.name]
+    table = Standing.of(plan).tables[plan.name]
     n_numbers = 0
     for row in table.rows:
         for column, summary in zip(table.columns, row.summaries, strict=True):
             if summary is not None:
                 n_numbers += 1
-                assert summary.text(column.unit) in shown
+                assert summary.text(column.shown_unit) in shown
                 assert repr(float(summary.mean)) in keys
     assert n_numbers >= 8
+    assert table.notes.missing
+    assert table.notes.differences
     for note in table.notes:
         assert note in shown
 
 
-def test_what_people_write_is_text_and_not_markup(text: str, page: Page) -> None:
+def test_names_and_reasons_are_escaped(text: str, page: Page) -> None:
     assert HOSTILE in "".join(page.texts)
     assert HOSTILE not in text
     assert "<script>alert" not in text
@@ -114,13 +118,22 @@ def test_what_people_write_is_text_and_not_markup(text: str, page: Page) -> None
     assert not page.all("b")
 
 
-def test_every_cell_without_a_value_is_there_with_its_reason(page: Page) -> None:
-    assert "Trials without a value (2)" in page.texts
-    assert page.texts.count(FAILED) >= 1
-    assert {"failed", "missing"} <= set(page.texts)
+def test_every_trial_without_results_is_listed_with_its_reason(plan: Plan, text: str) -> None:
+    section = Page(text.partition("<section id='without'>")[2].partition("</section>")[0])
+    heading, *fields = [field for field in section.texts if field.strip()]
+    assert heading.endswith("(2)")
+    failed, missing = (
+        next(cell.identity for cell in plan.cells if (cell.variant.name, cell.seed) == place)
+        for place in (("hundred", 3), (HOSTILE, 2))
+    )
+    n_heads = len(section.all("button"))
+    assert fields[n_heads:] == [
+        *(HOSTILE, "1", "2", "missing", f"trials/{missing}"),
+        *("hundred", "1", "3", "failed", FAILED, f"trials/{failed}"),
+    ]
 
 
-def test_the_page_tells_configuration_environment_curves_and_runs(plan: Plan, page: Page) -> None:
+def test_the_page_has_configuration_environment_curves_and_runs(plan: Plan, page: Page) -> None:
     shown = "\n".join(page.texts)
     for fact in (
         "loss.smoothing",
@@ -131,40 +144,41 @@ def test_the_page_tells_configuration_environment_curves_and_runs(plan: Plan, pa
         "git_commit",
     ):
         assert fact in shown
-    finished = [cell for cell in plan.cells if plan.known()[cell.key].scores is not None]
+    results = plan.read_results()
+    finished = [cell for cell in plan.cells if results[cell.key].is_finished]
+    assert len(finished) == len(plan.cells) - 2
     curves = [attributes for attributes in page.all("svg") if attributes.get("class") == "curve"]
     assert len(curves) == 2 * len(finished)
-    assert str(curves[0]["aria-label"]).startswith("loss, epoch 1 to 4: from 3.")
+    assert re.findall(r"\d+(?:\.\d+)?", str(curves[0]["aria-label"])) == ["1", "4", "3.01", "0.76"]
     links = [str(a["href"]) for a in page.all("a")]
     assert f"http://tracks.example/#/experiments/1/runs/{finished[0].identity}?a=1&b=2" in links
     assert "http://tracks.example/#/experiments/1/runs/parent" in links
 
 
-def test_a_page_without_tracking_has_no_links_and_says_nothing_of_runs(plan: Plan, tmp_path: Path) -> None:
-    shutil.copytree(plan.results, tmp_path, dirs_exist_ok=True)
-    alone = dataclasses.replace(plan, results=tmp_path)
-    write_links(alone.folder, {})
-    known = alone.known()
-    write_report(alone, alone.tables(known), known)
+def test_a_page_without_tracking_has_neither_links_nor_a_column_of_runs(plan: Plan, tmp_path: Path) -> None:
+    shutil.copytree(plan.results.path, tmp_path, dirs_exist_ok=True)
+    alone = dataclasses.replace(plan, results=ResultsFolder(tmp_path))
+    write_links(alone.folder, Links())
+    write_report(Standing.of(alone))
     page = Page((alone.folder / f"{alone.name}.html").read_text(encoding="utf-8"))
     assert [a for a in page.all("a") if not str(a["href"]).startswith("#")] == []
     assert "run" not in page.texts
 
 
-def test_report_makes_the_page_again_without_ray_mlflow_and_matplotlib(plan: Plan) -> None:
+def test_report_writes_the_same_page_without_ray_mlflow_and_matplotlib(plan: Plan) -> None:
     page = plan.folder / f"{plan.name}.html"
     before = page.read_bytes()
     page.unlink()
     code = (
         "import sys\nfrom sweeps.service.cli import main\n"
-        f"status = main(None, ['report', {plan.name!r}, '--results', {str(plan.results)!r}])\n"
+        f"status = main(None, ['report', {plan.name!r}, '--results', {str(plan.results.path)!r}])\n"
         "print(status, {'ray', 'mlflow', 'matplotlib'} & set(sys.modules))"
     )
-    done = small.run([small.sys.executable, "-c", code])
+    done = small.run([sys.executable, "-c", code])
     assert done.stdout.splitlines()[-1] == "0 set()", done.stderr
     assert page.read_bytes() == before
 
 
-def test_the_figures_digests_are_kept_beside_them(plan: Plan) -> None:
+def test_the_digests_of_the_figures_are_kept_in_a_file(plan: Plan) -> None:
     kept: dict[str, Any] = json.loads((plan.folder / "figures.json").read_text())
     assert sorted(kept) == ["planted_page", "planted_page_training"]

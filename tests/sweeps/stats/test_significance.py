@@ -307,15 +307,11 @@ def test_the_interval_is_students() -> None:
     assert summary is not None
     expected = stats.t.interval(0.9, 4, loc=np.mean(values), scale=stats.sem(values))
     assert summary.interval == pytest.approx(expected)
-    assert (summary.mean, summary.std, summary.n) == (
-        pytest.approx(np.mean(values)),
-        pytest.approx(np.std(values, ddof=1)),
-        5,
-    )
+    assert [summary.mean, summary.std, summary.n] == pytest.approx([np.mean(values), np.std(values, ddof=1), 5])
 
 
 def test_one_seed_has_no_interval_and_no_seed_no_summary() -> None:
-    assert Summary.of([[0.4], [0.6]]) == Summary(pytest.approx(0.5), None, 1)
+    assert Summary.of([[0.25], [0.75]]) == Summary(0.5, None, 1)
     assert Summary.of([]) is None
     assert Summary.of([[], []]) is None
 

@@ -1,4 +1,4 @@
-"""A figure as a value, drawn only when needed."""
+"""A figure as a value, drawn only if needed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Picture:
     Attributes:
         name: name of its files, unique on the page.
         title: caption.
-        shows: everything that the drawing depends on, as text.
-        draw: makes matplotlib's figure.
-        notes: what is left out, with the reason.
+        shows: all data that the drawing depends on, as text.
+        draw: makes the matplotlib figure.
+        notes: caption lines, such as what is left out and why.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The figures of a sweep: what each shows, drawn again only when that or the code that draws it has changed."""
+"""Makes the figures of a sweep; a figure is redrawn only if its data or the drawing code has changed."""
 
 from __future__ import annotations
 
@@ -31,22 +31,21 @@ from sweeps.service.trials.folder import write_json
 from sweeps.service.trials.reading import LOSS
 
 DIGESTS = "figures.json"
-"""What the figures beside it show, as digests."""
-
+"""File with a digest of each figure's data and drawing code."""
 
 _KINDS: dict[str, Callable[[Data], Any]] = {"bars": figures.bars, "curve": figures.curve, "scatter": figures.scatter}
 
 
 def pictures_of(part: Part, standing: Standing, trainings: Mapping[str, Training]) -> list[Picture]:
-    """The figure of a table, and the training curves of its trials.
+    """The figure of a table and the training curves of its trials.
 
     Args:
-        part: the table.
-        standing: the sweep.
-        trainings: the sweep's trainings, by identity.
+        part: part of the plan with the table.
+        standing: state of the sweep.
+        trainings: trainings by identity.
 
     Raises:
-        InputError: a figure names a recording that the test part does not have.
+        InputError: a figure names a recording that is not in the test part.
     """
     shape = part.experiment.figure or Figure()
     name, table = part.experiment.name, standing.table(part)
@@ -64,7 +63,7 @@ def pictures_of(part: Part, standing: Standing, trainings: Mapping[str, Training
         pictures.append(
             Picture(
                 name=f"{name}_training",
-                title=f"{table.title}: training, a line for each seed and split, other rows in grey",
+                title=f"{table.title}: training, one line per seed and split, other rows in grey",
                 shows=repr(curves),
                 draw=lambda: figure_training.training(curves),
             )
@@ -73,7 +72,7 @@ def pictures_of(part: Part, standing: Standing, trainings: Mapping[str, Training
 
 
 def figure_data(part: Part, standing: Standing) -> Data:
-    """The data of a table's figure: the seeds' values of each row, in the units of the axes."""
+    """The data of a table's figure: one value per seed for each row, in the units of the axes."""
     shape = part.experiment.figure or Figure()
     table = standing.table(part)
     y = _column(table.columns, shape.y)
@@ -90,7 +89,7 @@ def figure_data(part: Part, standing: Standing) -> Data:
                 missing="" if row.seeds is None or row.seeds.are_whole else f"{row.seeds} seeds",
             )
         )
-    place = table.columns.index(y)
+    y_index = table.columns.index(y)
     scale = SCALES[y.shown_unit]
     unit = " (%)" if y.shown_unit == "percent" else ""
     return Data(
@@ -100,7 +99,7 @@ def figure_data(part: Part, standing: Standing) -> Data:
         levels={
             row.name: scale * summary.mean
             for row in table.rows
-            if row.kind != "row" and (summary := row.summaries[place]) is not None
+            if row.kind != "row" and (summary := row.summaries[y_index]) is not None
         },
         top=scale if y.higher_is_better else None,
     )
@@ -119,8 +118,8 @@ def _on_curve(experiment: Experiment, row: Variant) -> dict[str, str]:
 def draw_pictures(pictures: Sequence[Picture], folder: Path) -> dict[str, Path]:
     """Draws the figures whose files are missing or outdated.
 
-    A figure is drawn again only if what it shows, or the code that draws it, has changed: drawing takes seconds, and
-    importing matplotlib another one.
+    Drawing takes seconds and importing matplotlib another one, so figures are kept while their data and the drawing
+    code are unchanged.
 
     Returns:
         File name -> path of all figures.
@@ -142,7 +141,7 @@ def draw_pictures(pictures: Sequence[Picture], folder: Path) -> dict[str, Path]:
 
 
 def _curves(cells: Sequence[Cell], trainings: Mapping[str, Training]) -> list[Curve]:
-    """A curve for each training; rows that share it are named together."""
+    """A curve for each training; rows that share a training share its curve."""
     rows: dict[str, list[str]] = {}
     first: dict[str, Cell] = {}
     for cell in cells:
@@ -157,7 +156,7 @@ def _curves(cells: Sequence[Cell], trainings: Mapping[str, Training]) -> list[Cu
 
 
 def _code() -> bytes:
-    """A digest of the modules that draw."""
+    """A digest of the drawing modules."""
     modules = (plots, figures, figure_style, figure_training, figure_segmentations)
     files = [Path(module.__file__) for module in modules if module.__file__]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).digest()
@@ -168,7 +167,7 @@ def _column(columns: Sequence[Column], title: str | None) -> Column:
 
 
 def _values(cells: Sequence[Cell], standing: Standing, column: Column) -> tuple[float, ...]:
-    """The seeds' values in the unit of the axis."""
+    """One value per seed in the unit of the axis."""
     values = seed_values(cells, standing.results, column)
     scale = SCALES[column.shown_unit]
     return tuple(scale * value for value in seed_means(values, sorted({split for split, _ in values})).values())

@@ -1,4 +1,4 @@
-"""Figures of a table: bars with intervals, a curve over a number, a scatter of two scores."""
+"""Figures of a table: bars with intervals, a curve over a numeric label, a scatter of two scores."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Points:
     """A row in a figure.
 
     Attributes:
-        name: the row's.
-        y: the seeds' values, as the axis shows them; empty for a row without any.
-        x: their values on the other axis of a scatter.
-        missing: what is not there, as `1 of 3 seeds`; empty when all is.
+        name: name of the row.
+        y: one value per seed, in the unit of the axis; empty for a row without values.
+        x: one value per seed on the horizontal axis of a scatter.
+        missing: finished seeds of an incomplete row, such as `1 of 3 seeds`; empty for complete rows.
         group: name of its line in a curve; empty if all rows are one line.
         place: label whose number is its position in a curve; the name if empty.
     """
@@ -47,20 +47,20 @@ class Points:
 
     @property
     def label(self) -> str:
-        """The name, and what of the row is missing."""
+        """The name and, for an incomplete row, its finished seeds."""
         return f"{self.name}\n({self.missing})" if self.missing else self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Data:
-    """What a figure of a table shows.
+    """Data of a figure of a table.
 
     Attributes:
-        rows: from top to bottom, or in the order of the legend.
-        y_title: text of the axis of values.
-        x_title: text of the other axis.
-        levels: name -> value of what stands beside the rows: predictions that see no feature, the ceiling.
-        top: no value can be above; None where there is no such bound.
+        rows: from top to bottom or left to right.
+        y_title: title of the axis of scores.
+        x_title: title of the other axis.
+        levels: name -> value of the baselines and the ceiling.
+        top: upper bound of the values; None if there is none.
     """
 
     rows: tuple[Points, ...]
@@ -71,7 +71,7 @@ class Data:
 
 
 def bars(data: Data) -> Any:
-    """A bar of each row's mean, Student's t interval of it, and the seeds' values as points."""
+    """Bars of the rows' means with Student's t intervals, and the seeds as points."""
     height = 0.38 * len(data.rows) + 0.9 + 0.14 * sum(bool(row.missing) for row in data.rows)
     figure = new_figure(WIDTH, height)
     axes = figure.subplots()
@@ -143,37 +143,37 @@ def _line(axes: Any, group: str, rows: Sequence[Points], look: Mapping[str, Any]
 
 
 def scatter(data: Data) -> Any:
-    """Each row's mean of two scores, the first on a logarithmic axis, with its name beside it."""
+    """The rows' means of two scores with their names, the first score on a logarithmic axis if it is positive."""
     figure = new_figure(WIDTH, 3.8)
     axes = figure.subplots()
-    shown = [row for row in data.rows if row.x and row.y]
-    middles = [(statistics.fmean(row.x), statistics.fmean(row.y)) for row in shown]
-    if shown and min(x for x, _ in middles) > 0:
+    drawn = [row for row in data.rows if row.x and row.y]
+    middles = [(statistics.fmean(row.x), statistics.fmean(row.y)) for row in drawn]
+    if drawn and min(x for x, _ in middles) > 0:
         axes.set_xscale("log")
-    for row, middle, look in zip(shown, middles, looks(len(shown)), strict=True):
+    for row, middle, look in zip(drawn, middles, looks(len(drawn)), strict=True):
         if len(row.y) > 1:
             axes.scatter(row.x, row.y, s=9, color=look["color"], marker=look["marker"], alpha=0.45, lw=0)
         axes.plot(*middle, color=look["color"], marker=look["marker"], ms=8, ls="", mec="#ffffff", mew=0.6, zorder=3)
     _levels(axes.axhline, data)
     axes.margins(x=0.2, y=0.16)
-    axes.set_xlabel(data.x_title + _missing([row for row in data.rows if row not in shown]))
+    axes.set_xlabel(data.x_title + _missing([row for row in data.rows if row not in drawn]))
     axes.set_ylabel(data.y_title)
     if axes.get_xscale() == "log":
         plain_ticks(axes.xaxis, min(x for x, _ in middles), max(x for x, _ in middles))
     _legend(axes)
-    if shown:
-        place_labels(axes, middles, [row.label for row in shown])
+    if drawn:
+        place_labels(axes, middles, [row.label for row in drawn])
     return figure
 
 
 def number_in(text: str) -> float:
-    """The first number in a label.
+    """The first number in a label; 0 without one.
 
     >>> number_in("10 %"), number_in("beam 50"), number_in("none")
     (10.0, 50.0, 0.0)
     """
-    found = re.search(r"-?\d+(?:\.\d+)?", text)
-    return float(found.group()) if found else 0.0
+    match = re.search(r"-?\d+(?:\.\d+)?", text)
+    return float(match.group()) if match else 0.0
 
 
 def _end_of_bars(data: Data) -> float:
@@ -198,9 +198,9 @@ def _scale_by_numbers(axes: Any, numbers: Sequence[float]) -> None:
 
 
 def _missing(rows: Sequence[Points]) -> str:
-    """Lines that say what of some rows is missing, or nothing."""
-    told = [f"{row.name} ({row.missing or 'not measured'})" for row in rows]
-    return "\n" + textwrap.fill(f"missing: {'; '.join(told)}", 90) if told else ""
+    """Lines with the incomplete rows; empty if there are none."""
+    names = [f"{row.name} ({row.missing or 'not measured'})" for row in rows]
+    return "\n" + textwrap.fill(f"missing: {'; '.join(names)}", 90) if names else ""
 
 
 def _levels(line: Callable[..., Any], data: Data) -> None:
@@ -209,7 +209,7 @@ def _levels(line: Callable[..., Any], data: Data) -> None:
 
 
 def _legend(axes: Any) -> None:
-    """Says what lines and points are, above the axes, where it covers nothing."""
-    told = {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    if told:
-        axes.figure.legend(told.values(), told.keys(), loc="outside upper left", ncols=2, fontsize=8)
+    """Adds a legend without duplicates above the axes."""
+    handles = {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    if handles:
+        axes.figure.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=2, fontsize=8)

@@ -1,4 +1,4 @@
-"""Colour bars of chosen recordings: the ground truth above the predictions of each row's trial."""
+"""Colour bars of selected recordings: the ground truth above the predictions of each row."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ TRUTH = "ground truth"
 
 
 def segmentations(part: Part, standing: Standing, *, name: str, title: str) -> Picture | None:
-    """Draws the truth from the store and each row's predictions from its trial with the first seed on the first split.
+    """The ground truth and each row's prediction by its trial with the first seed on the first split.
 
     Args:
-        part: the table with its figure.
-        standing: the sweep.
+        part: part of the plan with the table.
+        standing: state of the sweep.
         name: name of the figure's files.
         title: caption.
 
     Returns:
-        The picture; None where nothing can be drawn, as without the store.
+        The picture; None if the store cannot be opened.
 
     Raises:
-        InputError: a recording that is not in the test part.
+        InputError: the figure names a recording that is not in the test part.
     """
     plan = standing.plan
     try:
@@ -54,7 +54,7 @@ def segmentations(part: Part, standing: Standing, *, name: str, title: str) -> P
     for row, cell in first.items():
         predicted = _predictions(cell, plan, vocabulary)
         if predicted is None:
-            notes.append(f"no segmentations of {cell}: it is {standing.results[cell.key].state}")
+            notes.append(f"no segmentations of {cell}: {standing.results[cell.key].state}")
             continue
         for id in recordings:
             if id in predicted:
@@ -74,12 +74,12 @@ def chosen_recordings(shape: Figure, test: Sequence[str], split: str) -> list[st
     """The recordings that a figure shows.
 
     Args:
-        shape: the figure.
+        shape: specification of the figure.
         test: ids of the test part.
-        split: its name.
+        split: name of the split.
 
     Raises:
-        InputError: one is named that is not in the test part.
+        InputError: a named recording is not in the test part.
     """
     unknown = [id for id in shape.recordings if id not in test]
     if unknown:
@@ -88,7 +88,7 @@ def chosen_recordings(shape: Figure, test: Sequence[str], split: str) -> list[st
                 rule="unknown",
                 place="figure.recordings",
                 value=id,
-                message=f"no recording {id!r} in the test part of split {split}{nearest(id, test)}",
+                message=f"unknown recording {id!r}, not in the test part of split {split}{nearest(id, test)}",
             )
             for id in unknown
         )
@@ -96,7 +96,7 @@ def chosen_recordings(shape: Figure, test: Sequence[str], split: str) -> list[st
 
 
 def _predictions(cell: Cell, plan: Plan, vocabulary: Vocabulary) -> dict[str, Segmentation] | None:
-    """Recording -> prediction of the cell's trial; None while there is none."""
+    """Recording -> prediction of the cell's trial; None before its evaluation."""
     folder = plan.results.trial(cell.identity).predictions_path(cell.evaluation)
     path = folder / f"{cell.variant.prediction or 'full'}.json"
     if not path.exists():

@@ -1,6 +1,6 @@
-"""One style for all figures: told apart by shape and line as well as by colour, drawn without a window.
+"""The style of all figures: rows differ by marker and line as well as by colour; no window is opened.
 
-Nothing of matplotlib's global settings is changed: a figure is made and written inside `style()`.
+Figures are made and written inside `style()`, which leaves matplotlib's global settings unchanged.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 INK, PALE, RULE, PAPER = "#1c1e21", "#9aa3ad", "#d5d9de", "#ffffff"
-"""Text and lines, what is in the background, the grid, and the ground; the page shows them in its own colours."""
+"""Colours of text and lines, background data, grid and background; the page replaces them by its own."""
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f6d5f")
-"""Okabe and Ito's, which the colour-blind tell apart, without those that white paper swallows."""
+"""Palette of Okabe and Ito, safe for colour-blind readers, without colours too pale for white paper."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 LINES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)), (0, (8, 3)))
 WIDTH = 6.4
-"""Inches: a page's text width, or two columns of a paper."""
+"""Text width of a page in inches, or two columns of a paper."""
 SUFFIXES = ("svg", "png")
 DPI = 160
 NEAR = 7.0
-"""Points between a name and its place; further away a line joins them."""
+"""Distance in points up to which a label needs no line to its point."""
 _SETTINGS: dict[str, Any] = {
     "font.size": 9,
     "text.color": INK,
@@ -42,15 +42,15 @@ _SETTINGS: dict[str, Any] = {
     "legend.frameon": False,
     "figure.facecolor": PAPER,
     "axes.facecolor": PAPER,
-    "text.parse_math": False,  # a dollar in a row's name is a dollar
-    "svg.fonttype": "none",  # text is text: it can be searched, read aloud and coloured
-    "svg.hashsalt": "mucon",  # the same figure is the same file
+    "text.parse_math": False,  # row names may contain dollar signs
+    "svg.fonttype": "none",  # keeps text searchable, accessible and colourable
+    "svg.hashsalt": "mucon",  # makes files reproducible
 }
 
 
 @contextlib.contextmanager
 def style() -> Iterator[None]:
-    """The settings of a figure, whatever the user's matplotlibrc says; what was set before holds again afterwards."""
+    """Applies the style regardless of the user's matplotlibrc, and restores all settings afterwards."""
     import matplotlib
 
     with matplotlib.rc_context():
@@ -60,37 +60,38 @@ def style() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float) -> Any:
-    """An empty figure of so many inches, of no window and no list of open figures."""
+    """An empty figure, size in inches, outside pyplot's list of open figures."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def save(figure: Any, folder: Path, name: str) -> dict[str, Path]:
-    """Writes a figure as SVG and PNG; file name -> path."""
+    """Writes a figure as SVG and PNG; returns file name -> path."""
     paths = {f"{name}.{suffix}": folder / f"{name}.{suffix}" for suffix in SUFFIXES}
     plain = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     figure.savefig(paths[f"{name}.svg"], metadata=plain)
-    figure.set_layout_engine("none")  # it is laid out
+    figure.set_layout_engine("none")  # the layout is final
     figure.savefig(paths[f"{name}.png"], dpi=DPI, metadata={"Software": None})
     return paths
 
 
 def looks(n: int) -> list[dict[str, Any]]:
-    """Colour, marker and line of N rows; no two have the same colour and marker while N is below 70."""
-    chosen = zip(itertools.cycle(COLOURS), itertools.cycle(MARKERS), itertools.cycle(LINES), strict=False)
+    """Colour, marker and line of N rows; combinations of colour and marker are distinct below N = 70."""
+    combinations = zip(itertools.cycle(COLOURS), itertools.cycle(MARKERS), itertools.cycle(LINES), strict=False)
     return [
-        {"color": colour, "marker": marker, "linestyle": line} for colour, marker, line in itertools.islice(chosen, n)
+        {"color": colour, "marker": marker, "linestyle": line}
+        for colour, marker, line in itertools.islice(combinations, n)
     ]
 
 
 def plain_ticks(axis: Any, low: float, high: float) -> None:
-    """Numbers in full on a logarithmic axis, as few as can be read.
+    """Labels a logarithmic axis with few plain numbers.
 
     Args:
         axis: `axes.xaxis` or `axes.yaxis`.
-        low: smallest value that is shown.
-        high: the greatest.
+        low: smallest drawn value.
+        high: largest drawn value.
     """
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -100,12 +101,12 @@ def plain_ticks(axis: Any, low: float, high: float) -> None:
 
 
 def place_labels(axes: Any, points: Sequence[tuple[float, float]], names: Sequence[str]) -> None:
-    """Writes each point's name beside it, where it covers neither another name nor a point; far ones get a line.
+    """Labels points such that labels cover neither each other nor points; distant labels get a line to their point.
 
     Args:
-        axes: whose limits are final.
-        points: x and y in data coordinates.
-        names: one for each.
+        axes: axes with final limits.
+        points: (x, y) in data coordinates.
+        names: one per point.
     """
     from matplotlib.transforms import Bbox
 
@@ -139,14 +140,14 @@ def place_labels(axes: Any, points: Sequence[tuple[float, float]], names: Sequen
 
 
 def _label_places() -> Iterator[tuple[int, int, float]]:
-    """Sideways, upwards (-1, 0 or 1) and how many points away, the likeliest first."""
+    """Horizontal and vertical direction (-1, 0 or 1) and distance in points, in order of preference."""
     for far in (NEAR, 20.0, 34.0, 50.0):
         for across, up in ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)):
             yield across, up, far
 
 
 def _common(one: Any, other: Any) -> float:
-    """The area that two boxes share."""
+    """Area of the intersection of two boxes."""
     width = min(one.x1, other.x1) - max(one.x0, other.x0)
     height = min(one.y1, other.y1) - max(one.y0, other.y0)
     return float(max(width, 0) * max(height, 0))

@@ -1,4 +1,4 @@
-"""Training curves of a table's trials: a panel for each row, with the other rows' trials behind in grey."""
+"""Training curves of a table's trials: a panel per row, with the trials of other rows in grey."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from sweeps.service.report.figures.style import COLOURS, LINES, PALE, WIDTH, new
 from sweeps.service.trials.reading import ACCURACY, LOSS
 
 AXES = {LOSS: "loss", ACCURACY: "MoF of training videos (%)"}
+"""Metric -> title of the axis."""
 ACROSS = 3
+"""Panels side by side."""
 MAX_PANELS = 12
+"""Rows up to which each row has a panel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """One trial's training.
+    """The training curves of one trial.
 
     Attributes:
-        row: the row of the table; several rows that share the trial as one text.
-        seed: of the trial.
-        split: of the trial.
-        values: metric -> (epoch, value) in the order of the epochs, of the metrics that were measured.
+        row: name of the row; the joined names of all rows that share the trial.
+        seed: random seed of the trial.
+        split: name of the split.
+        values: metric -> (epoch, value) in the order of epochs.
     """
 
     row: str
@@ -32,9 +35,9 @@ class Curve:
 
 
 def training(curves: Sequence[Curve]) -> Any | None:
-    """Loss over epochs, and beneath it the accuracy on training videos where it was measured; None without a curve.
+    """Loss over epochs and, if measured, the accuracy on training videos below; None without curves.
 
-    With more rows than `MAX_PANELS`, all trials stand in one panel.
+    With more rows than `MAX_PANELS`, one panel contains all trials.
     """
     names = list(dict.fromkeys(curve.row for curve in curves if curve.values.get(LOSS)))
     if not names:
@@ -64,12 +67,12 @@ def training(curves: Sequence[Curve]) -> Any | None:
 
 
 def _panel(axes: Any, name: str, curves: Sequence[Curve], metric: str, *, of_one_row: bool) -> None:
-    mine = [curve for curve in curves if curve.row == name or not of_one_row]
+    highlighted = [curve for curve in curves if curve.row == name or not of_one_row]
     for curve in curves:
         if of_one_row and curve.row != name:
             axes.plot(*_line(curve, metric), color=PALE, lw=0.5, alpha=0.6, zorder=1)
-    for place, curve in enumerate(mine):
-        colour, line = (COLOURS[place % len(COLOURS)], LINES[place % len(LINES)]) if of_one_row else (COLOURS[0], "-")
+    for i, curve in enumerate(highlighted):
+        colour, line = (COLOURS[i % len(COLOURS)], LINES[i % len(LINES)]) if of_one_row else (COLOURS[0], "-")
         axes.plot(*_line(curve, metric), color=colour, ls=line, lw=1.3 if of_one_row else 0.6, zorder=3)
     axes.set_title("\n".join(_wrapped(name)), fontsize=8)
     axes.tick_params(labelsize=7.5)
