@@ -1,7 +1,7 @@
-"""What a dry run says of time and memory: its arithmetic on planted steps, and one measurement for real."""
+"""Estimates of time and memory: arithmetic on given steps, and real measurements."""
 
 import dataclasses
-import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,11 +12,19 @@ from storage import open_store
 from sweeps.ablation_masks import EXPERIMENT
 from sweeps.service.cli import main
 from sweeps.service.run.estimate import Estimate, estimate
-from sweeps.service.run.measured_step import MOST_NUMBERS, MeasuredStep, measure_step, shortened, step_shape, typical
-from sweeps.service.run.resources import Placement, Resources, place_trials
-from sweeps.service.trials.folder import TrialFolder
+from sweeps.service.run.measured_step import (
+    MAX_FEATURE_VALUES,
+    MeasuredStep,
+    measure_step,
+    shortened,
+    step_shape,
+    typical,
+)
+from sweeps.service.run.resources import Placement, Resources, place_trials, resources
 from sweeps.service.trials.identity import evaluation_identity
+from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
+from tests.helpers.refusals import refused
 from tests.sweeps import small
 
 ON_TWO = Placement(device="cpu", each=Resources(cpus=1, gpus=0), slots=2)
@@ -29,57 +37,68 @@ def made(trainings: tuple[float, ...], placement: Placement = ON_TWO, step: Meas
     return Estimate(trainings=trainings, placement=placement, memory=3 * 2**29, steps=(step,), n_shapes=1, epochs=6)
 
 
-def test_lines_tell_slots_time_hours_memory_and_how_they_were_found() -> None:
-    to_run, found, how = made((3600.0, 1800.0, 1800.0)).lines()
-    assert to_run == "to run: 3 trainings, 2 at a time, on cpu, 1 CPU and 0 GPU for each trial"
-    assert found == (
-        "estimate: 1 h in all, 30 min to 1 h for each; 2 CPU-hours, 0 GPU-hours; up to 1.5 GiB of memory for each"
-    )
-    assert how.startswith("measured: 4 training steps here on a recording of 100 frames (500 ms each), stretched to")
-    assert "6 epochs" in how
-    assert "It is an estimate" in how
+def numbers(line: str) -> list[str]:
+    """The numbers of a line, with units of a time."""
+    return re.findall(r"\d[\d.]*(?: (?:h|min|s|ms|d)\b)?", line)
 
 
-def test_a_shared_gpu_counts_by_its_share_and_a_cluster_is_not_guessed() -> None:
+def test_lines_have_slots_time_hours_memory_and_the_measurement() -> None:
+    to_run, result, measured = made((3600.0, 1800.0, 1800.0)).lines()
+    assert to_run.startswith("to run: 3 trainings, 2 at a time, on cpu, ")
+    assert str(ON_TWO.each) in to_run
+    total, hours, memory = result.split("; ")
+    assert total.startswith("estimate: ")
+    assert numbers(total) == ["1 h", "30 min", "1 h"]
+    assert hours == "2 CPU-hours, 0 GPU-hours"
+    assert "1.5 GiB of memory" in memory
+    assert measured.startswith("measured: ")
+    assert numbers(measured) == ["4", "100", "500 ms", "6"]
+
+
+def test_a_shared_gpu_counts_by_its_share_and_the_size_of_a_cluster_is_not_guessed() -> None:
     place = Placement(device="cuda", each=Resources(cpus=2, gpus=0.25), slots=None)
-    to_run, found, _ = made((3600.0, 3600.0), place).lines()
-    assert "as many at a time as the cluster of RAY_ADDRESS has room for, on cuda" in to_run
-    assert found.startswith("estimate: 2 h in all, one after another, 1 h for each; 4 CPU-hours, 0.5 GPU-hours; up to")
-    assert found.endswith("1.5 GiB of GPU memory for each")
+    to_run, result, _ = made((3600.0, 3600.0), place).lines()
+    assert {"RAY_ADDRESS,", "cuda,"} <= set(to_run.split())
+    total, hours, memory = result.split("; ")
+    assert numbers(total) == ["2 h", "1 h"]
+    assert hours == "4 CPU-hours, 0.5 GPU-hours"
+    assert "1.5 GiB of GPU memory" in memory
 
 
-def test_a_busy_machine_is_told() -> None:
+def test_a_busy_machine_is_reported_with_the_estimate_for_an_idle_one() -> None:
+    assert len(list(made((3600.0,)).lines())) == 3
     *_, last = made((3600.0,), step=dataclasses.replace(STEP, processor_seconds=0.125)).lines()
-    assert last == "other programs use this machine's cores: by itself it may take 15 min"
+    assert numbers(last) == ["15 min"]
 
 
-def test_seconds_follow_frames_epochs_predictions_and_what_is_done_already(tiny_store: Path, tmp_path: Path) -> None:
+def test_seconds_follow_frames_epochs_predictions_and_finished_work(tiny_store: Path, tmp_path: Path) -> None:
+    results = ResultsFolder(tmp_path)
     store = open_store(tiny_store)
     train, test = (sum(video.n_frames for video in videos_of(store, "1", part)) for part in ("train", "test"))
     trial = small.make_trial(tiny_store, training__epochs=10)
     other = small.make_trial(tiny_store, training__epochs=10, decoding__length_prior="none")
     assert trial.identity == other.identity
-    found = estimate([trial, other], tmp_path, ON_TWO, budget=0.5)
-    (step,) = found.steps
+    both = estimate([trial, other], results, ON_TWO, budget=0.5)
+    (step,) = both.steps
     per_frame = step.seconds / step.n_frames
-    assert found.trainings == pytest.approx([per_frame * (10 * train + (2 * train + 2 * test) / 3)])
-    assert (found.epochs, found.n_shapes) == (10, 1)
+    assert both.trainings == pytest.approx([per_frame * (10 * train + (2 * train + 2 * test) / 3)])
+    assert (both.epochs, both.n_shapes) == (10, 1)
     assert step.processor_seconds > 0
     assert step.n_steps >= 2
-    assert 50e6 < found.memory < 4e9, "torch alone takes a few hundred MB, and these recordings next to nothing"
+    assert 50e6 < both.memory < 4e9, "torch alone uses a few hundred MB, and these recordings almost nothing"
 
-    folder = TrialFolder(tmp_path / "trials" / trial.identity)
+    folder = results.trial(trial.identity)
     folder.path.mkdir(parents=True)
     folder.journal_path.write_text("".join(f'{{"kind": "epoch", "step": {step}}}\n' for step in range(1, 8)))
-    assert estimate([trial], tmp_path, ON_TWO, budget=0.5).epochs == 3
-    (folder.path / "result.json").write_text("{}")
-    trained = estimate([other], tmp_path, ON_TWO, budget=0.5)
+    assert estimate([trial], results, ON_TWO, budget=0.5).epochs == 3
+    folder.write_training(weights_sha256="0" * 64, train_seconds=1.0)
+    trained = estimate([other], results, ON_TWO, budget=0.5)
     assert trained.epochs == 0
     (again,) = trained.steps
     assert trained.trainings == pytest.approx([again.seconds / again.n_frames * test / 3])
 
 
-def test_networks_are_measured_once_each_and_what_the_budget_leaves_out_is_told(
+def test_each_network_is_measured_once_and_the_lines_count_those_that_were_not(
     tiny_store: Path, tmp_path: Path
 ) -> None:
     def trial(**settings: object) -> Trial:
@@ -89,26 +108,26 @@ def test_networks_are_measured_once_each_and_what_the_budget_leaves_out_is_told(
     assert len({step_shape(one.config) for one in same}) == 1
     others = [trial(backbone__channels=32), trial(training__labelled=1.0), trial(loss__mutual_consistency=0.0)]
     assert len({step_shape(one.config) for one in same + others}) == 4
-    found = estimate([*same, *others], tmp_path, ON_TWO, budget=1e-9)
-    assert (len(found.steps), found.n_shapes, len(found.trainings)) == (1, 4, 7)
-    assert "for 1 of 4 kinds of network" in list(found.lines())[2]
+    result = estimate([*same, *others], ResultsFolder(tmp_path), ON_TWO, budget=1e-9)
+    assert (len(result.steps), result.n_shapes, len(result.trainings)) == (1, 4, 7)
+    assert "1 of 4" in list(result.lines())[2]
 
 
-def test_a_measurement_leaves_nothing_and_long_recordings_are_cut(tiny_store: Path, tmp_path: Path) -> None:
+def test_a_measurement_leaves_no_files_and_long_recordings_are_cut(tiny_store: Path, tmp_path: Path) -> None:
     store = open_store(tiny_store)
     videos = videos_of(store, "1", "train")
     lengths = sorted(video.n_frames for video in videos)
     assert typical(videos, 6).n_frames == lengths[2]
-    assert typical(videos, MOST_NUMBERS // 30).n_frames == 30
+    assert typical(videos, MAX_FEATURE_VALUES // 30).n_frames == 30
     cut = shortened(dataclasses.replace(videos[0], lengths=None), 20)
     assert (cut.n_frames, cut.lengths, len(cut.transcript), cut.features().shape) == (20, None, 1, (20, 6))
     config = TrainConfig().with_values({"backbone.pool_after": (1, 2), "training.labelled": 0.4})
-    found = measure_step(config, shortened(videos[0], 40), vocabulary_of(store), device="cpu", seconds=0.2)
-    assert found.n_frames == 40
+    step = measure_step(config, shortened(videos[0], 40), vocabulary_of(store), device="cpu", seconds=0.2)
+    assert step.n_frames == 40
     assert not list(tmp_path.iterdir())
 
 
-def test_a_dry_run_ends_with_the_estimate_and_one_with_nothing_to_run_measures_nothing(
+def test_a_dry_run_ends_with_the_estimate_and_measures_nothing_if_nothing_is_missing(
     tiny_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--store", str(tiny_store), "--results", str(tmp_path / "results"), "--seeds", "1", "--device", "cpu"]
@@ -120,24 +139,41 @@ def test_a_dry_run_ends_with_the_estimate_and_one_with_nothing_to_run_measures_n
     first = next(i for i, line in enumerate(lines) if line.startswith("to run: 6 trainings"))
     assert [line.partition(":")[0] for line in lines[first : first + 3]] == ["to run", "estimate", "measured"]
 
+    evaluation = evaluation_identity({})
     for identity in cells:
-        folder = tmp_path / "results" / "trials" / identity
-        folder.mkdir(parents=True)
-        (folder / "result.json").write_text(json.dumps(finished(identity)))
+        folder = ResultsFolder(tmp_path / "results").trial(identity)
+        folder.path.mkdir(parents=True)
+        folder.write_result(evaluation, RESULT)
     assert main(EXPERIMENT, words) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "to run: nothing"
     assert sum("  finished  " in line for line in lines) == 6
 
 
-def finished(identity: str) -> dict[str, object]:
-    """A result as short as a table can read."""
-    evaluation = evaluation_identity({})
-    scores = {prediction: {"mof": 0.5} for prediction in ("frames", "segments", "full")}
-    facts = {"format_version": 1, "identity": identity, "evaluation": evaluation, "scores": scores}
-    return {**facts, "per_video": [], "train_seconds": 1.0}
+RESULT = {
+    "scores": {prediction: {"mof": 0.5} for prediction in ("frames", "segments", "full")},
+    "per_video": [],
+    "train_seconds": 1.0,
+}
+"""The least that a table needs."""
 
 
-def test_a_trial_that_fits_nowhere_is_refused_before_anything_is_measured() -> None:
-    with pytest.raises(ValueError, match="a trial must fit on a machine"):
+def test_a_trial_that_fits_on_no_machine_is_refused_before_anything_is_measured() -> None:
+    with refused("unsupported", place="--cpus-per-trial", value=(4096.0, 0.0), n=1):
         place_trials("cpu", "4096", "auto")
+
+
+@pytest.mark.parametrize(
+    ("cpus", "gpus", "place", "value"),
+    [
+        ("0", "auto", "--cpus-per-trial", "0"),
+        ("many", "auto", "--cpus-per-trial", "many"),
+        ("inf", "auto", "--cpus-per-trial", "inf"),
+        ("1", "-1", "--gpus-per-trial", "-1"),
+        ("1", "nan", "--gpus-per-trial", "nan"),
+        ("1", "1.5", "--gpus-per-trial", "1.5"),
+    ],
+)
+def test_invalid_resources_are_refused(cpus: str, gpus: str, place: str, value: str) -> None:
+    with refused("range", place=place, value=value, n=1):
+        resources(cpus, gpus, n_gpus=2)

@@ -1,4 +1,4 @@
-"""What a running sweep shows, in a file and on a terminal."""
+"""Progress of a running sweep, in a file and on a terminal."""
 
 import io
 import re
@@ -6,15 +6,24 @@ import re
 import pytest
 from rich.console import Console
 
-from sweeps.service.run.progress import EVERY, Progress, Running, seconds_left
+from sweeps.service.plan.cells import Cell
+from sweeps.service.run.progress import LINE_SECONDS, Progress, Running, seconds_left
 from sweeps.service.run.worker import Outcome
+from sweeps.service.spec.columns import Variant
 from sweeps.service.trials.folder import State
 
-NAMES = {"a": "box, split 1, seed 1", "b": "bell, split 1, seed 1", "c": "trapezoid, split 1, seed 1"}
+CELLS = {
+    key: Cell(variant=Variant(labels=(row,)), split="1", seed=1, identity=f"identity of {key}", evaluation="e")
+    for key, row in (("a", "box"), ("b", "bell"), ("c", "trapezoid"))
+}
+ENDED = [
+    "0:00 [1/3] box, split 1, seed 1 finished",
+    "0:00 [2/3] bell, split 1, seed 1 failed: ValueError: [no] cake",
+]
 
 
-def told(console: Console, every: float = EVERY) -> None:
-    with Progress(console, NAMES, every) as progress:
+def show(console: Console, every: float = LINE_SECONDS) -> None:
+    with Progress(console, CELLS, every) as progress:
         progress.epoch("a", {"epoch": 2, "epochs": 30, "loss.total": 1.25, "seconds": 20.0})
         progress.epoch("b", {"epoch": 5, "epochs": 30, "loss.total": 0.6, "seconds": 5.0, "progress.full.mof": 0.432})
         progress.epoch("b", {"epoch": 7, "epochs": 30, "loss.total": 0.5, "seconds": 7.0})
@@ -25,16 +34,13 @@ def told(console: Console, every: float = EVERY) -> None:
 
 def test_a_file_gets_a_plain_line_for_each_trial_that_ended() -> None:
     file = io.StringIO()
-    told(Console(file=file, width=80))
-    assert file.getvalue().splitlines() == [
-        "0:00 [1/3] box, split 1, seed 1 finished",
-        "0:00 [2/3] bell, split 1, seed 1 failed: ValueError: [no] cake",
-    ]
+    show(Console(file=file, width=80))
+    assert file.getvalue().splitlines() == ENDED
 
 
 def test_a_terminal_shows_the_running_trials_with_epoch_loss_accuracy_and_time_left() -> None:
     file = io.StringIO()
-    told(Console(file=file, width=100, force_terminal=True))
+    show(Console(file=file, width=100, force_terminal=True))
     shown = file.getvalue()
     for text in ("box, split 1, seed 1", "2/30", "1.2500", "7/30", "0.5000", "[2/3] bell, split 1, seed 1 failed"):
         assert text in shown
@@ -45,16 +51,33 @@ def test_a_terminal_shows_the_running_trials_with_epoch_loss_accuracy_and_time_l
     assert tables[3].startswith(" about 4:40 left")
 
 
-def test_plain_lines_say_the_same() -> None:
+def test_plain_lines_have_the_same_values() -> None:
     file = io.StringIO()
-    told(Console(file=file, width=80), every=0.0)
-    assert file.getvalue().splitlines()[2] == (
-        "0:00 [0/3] about 4:40 left; box, split 1, seed 1: epoch 2/30 loss 1.2500 training MoF – left 4:40; "
-        "bell, split 1, seed 1: epoch 7/30 loss 0.5000 training MoF 43.2 % left 0:23"
-    )
+    show(Console(file=file, width=80), every=0.0)
+    sweep, box, bell = file.getvalue().splitlines()[2].split("; ")
+    assert sweep.startswith("0:00 [0/3] ")
+    assert "4:40" in sweep
+    assert box.startswith("box, split 1, seed 1: ")
+    assert bell.startswith("bell, split 1, seed 1: ")
+    assert [word for word in box.split() if word[0].isdigit() or word == "–"][2:] == ["2/30", "1.2500", "–", "4:40"]
+    assert [word for word in bell.split() if word[0].isdigit()][2:] == ["7/30", "0.5000", "43.2", "0:23"]
 
 
-def test_what_is_left_of_a_sweep_is_the_longest_trial_or_all_work_over_the_slots() -> None:
+def test_several_evaluations_of_a_training_are_one_waiting_training() -> None:
+    cells = {
+        f"{training}-{evaluation}": Cell(
+            variant=Variant(labels=(evaluation,)), split="1", seed=1, identity=training, evaluation=evaluation
+        )
+        for training in ("a", "b")
+        for evaluation in ("one", "two")
+    }
+    file = io.StringIO()
+    with Progress(Console(file=file, width=80), cells, 0.0) as progress:
+        progress.epoch("a-one", {"epoch": 1, "epochs": 4, "loss.total": 1.0, "seconds": 30.0})
+    assert "3:30" in file.getvalue(), "90 s for the rest of one training and 120 s for the other"
+
+
+def test_the_time_left_is_that_of_the_longest_trial_or_all_work_divided_by_the_slots() -> None:
     slow, fast = Running(1, 10, 1.0, None, 10.0), Running(5, 10, 1.0, None, 5.0)
     assert seconds_left([], [], 3, 2) is None
     assert seconds_left([Running(1, 10, 1.0)], [], 3, 2) is None

@@ -1,6 +1,7 @@
-"""A known trial trained again: the same bits, and everything that can differ."""
+"""A finished trial trained again: the same bits, and everything that can differ."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,13 @@ from typing import Any
 import pytest
 
 import mucon
-from mucon.errors import InputError
 from sweeps.service.cli import main
-from sweeps.service.run.reproduction import Known, environment_changes, find_trial, read_known
-from sweeps.service.run.worker import run_trial
-from sweeps.service.trials.folder import TrialFolder
+from sweeps.service.run.reproduction import Reproduction, finished_trial, reproduce
+from sweeps.service.run.worker import Outcome, run_trial
+from sweeps.service.trials.folder import State, TrialFolder
+from sweeps.service.trials.results_folder import ResultsFolder
+from sweeps.service.trials.trial import Trial
+from tests.helpers.refusals import refused
 from tests.sweeps import small
 
 
@@ -22,127 +25,161 @@ def trained(tiny_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Trial
     place = tmp_path_factory.mktemp("reproduced")
     shutil.copytree(tiny_store, place / "store")
     trial = small.make_trial(place / "store", training__epochs=2)
-    run_trial(trial, place / "results", device="cpu")
-    return TrialFolder(place / "results" / "trials" / trial.identity)
+    results = ResultsFolder(place / "results")
+    run_trial(trial, results, device="cpu")
+    return results.trial(trial.identity)
 
 
-def reproduced(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[str]]:
-    """Exit status and lines of the command."""
-    status = main(None, ["reproduce", *words])
-    return status, capsys.readouterr().out.splitlines()
+@pytest.fixture
+def copied(trained: TrialFolder, tmp_path: Path) -> TrialFolder:
+    """A copy of the finished trial that can be changed."""
+    shutil.copytree(trained.path, tmp_path / trained.identity)
+    return TrialFolder(tmp_path / trained.identity)
 
 
-def test_a_trial_is_trained_again_to_the_same_bits_and_leaves_nothing(
+def evaluation_of(folder: TrialFolder) -> str:
+    return str(json.loads(folder.trial_path.read_text())["evaluation"])
+
+
+def change(path: Path, **values: Any) -> dict[str, Any]:
+    """Changes a JSON file; returns what it contained before."""
+    before = json.loads(path.read_text())
+    path.write_text(json.dumps({**before, **values}))
+    return dict(before)
+
+
+def run_again(folder: TrialFolder, store: Path | None = None) -> tuple[Reproduction, list[str]]:
+    """The reproduction of a trial, and the progress lines."""
+    lines: list[str] = []
+    place = ResultsFolder(folder.path.parent)
+    return reproduce(str(folder.path), place, store=store, device="auto", say=lines.append), lines
+
+
+def test_a_trial_is_trained_again_to_the_same_bits_and_leaves_no_files(
     trained: TrialFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     results = trained.path.parents[1]
     before = sorted(path.relative_to(results) for path in results.rglob("*"))
-    status, lines = reproduced(capsys, trained.identity, "--results", str(results))
+    status = main(None, ["reproduce", trained.identity, "--results", str(results)])
+    lines = capsys.readouterr().out.splitlines()
     assert status == 0
-    assert lines[0] == f"training {trained.identity} again: split 1, seed 1, 2 epochs, on cpu"
+    assert trained.identity in lines[0]
     assert [line.split(" loss")[0] for line in lines[1:3]] == ["epoch 1/2", "epoch 2/2"]
-    assert lines[3:] == [f"the same bits: weights {small.weights(results)[trained.identity]}, and every score"]
+    assert len(lines) == 4
+    assert small.weights(results)[trained.identity] in lines[3]
     assert sorted(path.relative_to(results) for path in results.rglob("*")) == before
 
 
-def test_what_differs_is_told_with_where_it_was_trained(
-    trained: TrialFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_different_weights_scores_and_environments_are_reported(
+    copied: TrialFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = tmp_path / trained.identity
-    shutil.copytree(trained.path, folder)
-    result = json.loads((folder / "result.json").read_text())
-    truth = result["weights_sha256"], result["scores"]["full"]["mof"]
-    result["weights_sha256"] = "0" * 64
-    result["scores"]["full"]["mof"] = 2.0
-    (folder / "result.json").write_text(json.dumps(result))
-    records = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
+    path = copied.result_path(evaluation_of(copied))
+    scores = json.loads(path.read_text())["scores"]
+    mof = scores["full"]["mof"]
+    scores["full"]["mof"] = 2.0
+    result = change(path, weights_sha256="0" * 64, scores=scores)
+    records = [json.loads(line) for line in copied.journal_path.read_text().splitlines()]
     torch = records[0]["packages"]["torch"]
     records[0]["packages"]["torch"] = "1.0"
     records[0]["threads"] = 7
-    (folder / "journal.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    copied.journal_path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
 
-    status, lines = reproduced(capsys, str(folder))
-    assert status == 3
-    assert lines[3:] == [
-        f"the weights differ: sha256 {'0' * 64} before, {truth[0]} now",
-        f"full.mof differs: 2.0 before, {truth[1]} now",
-        "what else differs (the recordings are the same):",
-        "  threads: 7 before, 1 now",
-        f"  torch: 1.0 before, {torch} now",
-    ]
+    reproduction, _ = run_again(copied)
+    assert not reproduction.is_same
+    assert reproduction.weights == ("0" * 64, result["weights_sha256"])
+    assert reproduction.scores == {"full.mof": (2.0, mof)}
+    assert reproduction.n_scores > 20
+    assert reproduction.environment == {"threads": (7, 1), "torch": ("1.0", torch)}
+    assert reproduction.data_changed is None
+
+    assert main(None, ["reproduce", str(copied.path)]) == 3
+    weights, score, _, *environment = capsys.readouterr().out.splitlines()[3:]
+    assert {"0" * 64, result["weights_sha256"]} <= set(re.split(r"[ ,]+", weights))
+    assert {"full.mof", "2.0", str(mof)} <= set(score.split())
+    assert [line.split()[0] for line in environment] == ["threads:", "torch:"]
+    assert {"1.0", torch} <= set(environment[1].split())
 
 
-def test_a_store_that_moved_is_named_and_changed_recordings_are_told_before_training(
-    trained: TrialFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_store_at_another_path_is_passed_and_changed_recordings_are_reported_before_training(
+    copied: TrialFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = tmp_path / "results" / "trials" / trained.identity
-    shutil.copytree(trained.path, folder)
-    value = json.loads((folder / "trial.json").read_text())
-    (folder / "trial.json").write_text(json.dumps({**value, "store": str(tmp_path / "gone")}))
-    assert main(None, ["reproduce", str(folder / "run")]) == 2
+    trial = change(copied.trial_path, store=str(tmp_path / "gone"))
+    assert main(None, ["reproduce", str(copied.run_path)]) == 2
     assert str(tmp_path / "gone") in capsys.readouterr().err
-    status, lines = reproduced(capsys, str(folder), "--store", value["store"])
-    assert (status, lines[-1][:14]) == (0, "the same bits:")
+    reproduction, _ = run_again(copied, Path(trial["store"]))
+    assert reproduction.is_same
+    assert reproduction.trial.store == trial["store"]
 
     other = small.make_store(tmp_path / "other", seed=5)
-    status, lines = reproduced(capsys, str(folder), "--store", str(other))
-    assert status == 3
-    assert lines[0].startswith(f"the recordings changed: split 1 of {other} has the fingerprint ")
-    assert f"the trial was trained on {value['data_fingerprint']}" in lines[0]
-    assert lines[1].startswith("training ")
-    assert any(line.startswith("the weights differ: ") for line in lines)
-    assert "what else differs:" in lines
+    reproduction, lines = run_again(copied, other)
+    assert not reproduction.is_same
+    assert reproduction.data_changed not in (None, trial["data_fingerprint"])
+    assert reproduction.weights[1] not in (None, reproduction.weights[0])
+    assert all(text in lines[0] for text in (str(other), reproduction.data_changed or "?", trial["data_fingerprint"]))
+    assert trial["identity"] in lines[1]
 
 
-def test_scores_of_another_evaluation_are_not_compared(
-    trained: TrialFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_scores_of_another_evaluation_are_not_compared(copied: TrialFolder) -> None:
+    evaluation = evaluation_of(copied)
+    copied.evaluation_path(evaluation).rename(copied.evaluation_path("another"))
+    result = change(copied.result_path("another"), evaluation="another", scores={"full": {}})
+    reproduction, _ = run_again(copied)
+    assert reproduction.is_same
+    assert reproduction.weights == (result["weights_sha256"],) * 2
+    assert (reproduction.n_scores, reproduction.scores) == (0, {})
+    (line,) = reproduction.lines()
+    assert line.endswith(result["weights_sha256"])
+
+
+def test_a_trial_that_cannot_be_trained_again_is_not_reproduced(
+    copied: TrialFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = tmp_path / trained.identity
-    shutil.copytree(trained.path, folder)
-    result = json.loads((folder / "result.json").read_text())
-    (folder / "result.json").write_text(json.dumps({**result, "evaluation": "another", "scores": {"full": {}}}))
-    status, lines = reproduced(capsys, str(folder))
-    assert (status, lines[-1]) == (0, f"the same bits: weights {result['weights_sha256']}")
+    config = json.loads(copied.trial_path.read_text())["config"]
+    config["training"]["learning_rate"] = 1e30
+    change(copied.trial_path, config=config)
+    reproduction, _ = run_again(copied)
+    assert reproduction.outcome.state is State.DIVERGED
+    assert "epoch 1" in str(reproduction.outcome.reason)
+    assert reproduction.weights[1] is None
+    assert not reproduction.is_same
+    assert main(None, ["reproduce", str(copied.path)]) == 3
+    assert str(reproduction.outcome.reason) in capsys.readouterr().out.splitlines()[-1]
 
 
-def test_a_trial_that_cannot_be_trained_any_more_says_why(
-    trained: TrialFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / trained.identity
-    shutil.copytree(trained.path, folder)
-    value = json.loads((folder / "trial.json").read_text())
-    value["config"]["training"]["learning_rate"] = 1e30
-    (folder / "trial.json").write_text(json.dumps(value))
-    status, lines = reproduced(capsys, str(folder))
-    assert status == 3
-    assert lines[-1].startswith("not reproduced: diverged, training diverged in epoch 1")
+def test_unknown_and_unfinished_trials_are_refused(trained: TrialFolder, copied: TrialFolder) -> None:
+    results = ResultsFolder(trained.path.parents[1])
+    wrong = trained.identity[:-1] + "x"
+    with refused("unknown", place=str(results.path), value=wrong, n=1) as refusal:
+        results.find_trial(wrong)
+    assert trained.identity in str(refusal.problems[0]), "the nearest trial is suggested"
+    copied.result_path(evaluation_of(copied)).unlink()
+    assert results.find_trial(str(copied.path)).path == copied.path
+    with refused("state", place=str(copied.path), value="missing", n=1):
+        finished_trial(copied)
 
 
-def test_unknown_and_unfinished_runs_are_refused_by_name(trained: TrialFolder, tmp_path: Path) -> None:
-    results = trained.path.parents[1]
-    with pytest.raises(InputError) as refused:
-        find_trial(trained.identity[:-1] + "x", results)
-    assert f"(did you mean '{trained.identity}'?)" in refused.value.problems[0]
-    assert "(1 trials there)" in refused.value.problems[0]
-    folder = tmp_path / trained.identity
-    shutil.copytree(trained.path, folder)
-    (folder / "result.json").unlink()
-    assert find_trial(str(folder), results).path == folder
-    with pytest.raises(InputError, match="a trial that has finished can be compared") as refused:
-        read_known(TrialFolder(folder))
-    assert str(folder) in refused.value.problems[0]
+def test_another_arithmetic_and_an_empty_journal_are_reported(copied: TrialFolder) -> None:
+    change(copied.trial_path, numerics=0)
+    records = [json.loads(line) for line in copied.journal_path.read_text().splitlines()]
+    records[0]["numerics"] = 0
+    copied.journal_path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    reproduction, _ = run_again(copied)
+    ((name, (before, now)),) = reproduction.environment.items()
+    assert (name, before) == ("numerics", 0)
+    assert str(now).startswith(str(mucon.NUMERICS))
+
+    change(copied.trial_path, numerics=mucon.NUMERICS)
+    copied.journal_path.write_text("")
+    reproduction, _ = run_again(copied)
+    assert list(reproduction.environment) == ["environment"]
+    assert reproduction.is_same
 
 
-def test_another_arithmetic_and_a_silent_journal_are_told(trained: TrialFolder) -> None:
-    known = read_known(trained)
-
-    def changes(**values: Any) -> list[str]:
-        facts = {"trial": known.trial, "result": known.result, "environment": known.environment}
-        return list(environment_changes(Known(**{**facts, "numerics": mucon.NUMERICS, **values}), known))
-
-    assert changes() == []
-    assert changes(environment={}) == ["the journal does not say where it was trained"]
-    old = {**known.environment, "numerics": 0}
-    assert changes(numerics=0, environment=old) == [
-        f"numerics: 0 before, {mucon.NUMERICS} now (the arithmetic was changed on purpose)"
-    ]
+@pytest.mark.parametrize("data_changed", [None, "f" * 16])
+def test_differences_without_a_recorded_cause_have_a_line(trained: TrialFolder, data_changed: str | None) -> None:
+    trial = Trial.from_dict(json.loads(trained.trial_path.read_text()))
+    facts: dict[str, Any] = {"trial": trial, "data_changed": data_changed, "outcome": Outcome(State.FINISHED)}
+    nothing = Reproduction(**facts, weights=("a", "b"), scores={}, n_scores=3, environment={})
+    one = Reproduction(**facts, weights=("a", "b"), scores={}, n_scores=3, environment={"torch": ("1.0", "2.0")})
+    assert len(list(nothing.lines())) == len(list(one.lines())) == 3
+    assert "torch" in list(one.lines())[-1]

@@ -1,4 +1,4 @@
-"""A trial by itself: every way in which it can end, and what its folder says then."""
+"""A trial by itself: every way in which it can end, and the content of its directory then."""
 
 import json
 import os
@@ -11,128 +11,149 @@ from pathlib import Path
 
 import pytest
 
-from mucon.errors import InputError
 from storage import open_store
 from sweeps.service.run.worker import mark_failed, run_trial
 from sweeps.service.trials import lease
-from sweeps.service.trials.folder import TO_RUN, State, TrialFolder
+from sweeps.service.trials.folder import TO_RUN, State
+from sweeps.service.trials.results_folder import ResultsFolder
+from tests.helpers.refusals import refused
 from tests.sweeps import small
 
 SLEEPER = """
     import os, pathlib, signal, sys
-    from sweeps.service.worker import run_trial
+    from sweeps.service.run.worker import run_trial
+    from sweeps.service.trials.results_folder import ResultsFolder
     from tests.sweeps import small
 
-    asked = []
+    calls = []
 
     def sleeps_in_the_second_epoch():
-        asked.append(None)
-        if len(asked) == 8:
+        calls.append(None)
+        if len(calls) == 8:
             os.kill(os.getpid(), signal.SIGSTOP)
         return False
 
     trial = small.make_trial(pathlib.Path(sys.argv[1]))
-    results = pathlib.Path(sys.argv[2])
+    results = ResultsFolder(pathlib.Path(sys.argv[2]))
     print(run_trial(trial, results, device="cpu", should_stop=sleeps_in_the_second_epoch, lease_duration=4).state)
 """
 
 
-def folder_of(results: Path, identity: str) -> TrialFolder:
-    return TrialFolder(results / "trials" / identity)
-
-
-def test_a_finished_trials_folder_has_everything(tiny_store: Path, tmp_path: Path) -> None:
-    trial = small.make_trial(tiny_store)
-    seen: list[int] = []
-    outcome = run_trial(trial, tmp_path, device="cpu", report=lambda epoch: seen.append(epoch.epoch))
+def test_a_finished_trials_directory_has_everything(tiny_store: Path, tmp_path: Path) -> None:
+    trial, results = small.make_trial(tiny_store), ResultsFolder(tmp_path)
+    epochs: list[int] = []
+    outcome = run_trial(trial, results, device="cpu", report=lambda epoch: epochs.append(epoch.epoch))
     assert outcome.state is State.FINISHED
-    assert seen == [1, 2, 3]
-    folder = folder_of(tmp_path, trial.identity)
-    assert folder.state(trial.evaluation) == (State.FINISHED, None)
-    written = folder.read_trial()
+    assert epochs == [1, 2, 3]
+    reading = results.reading(trial.identity)
+    folder = reading.folder
+    assert reading.state(trial.evaluation) == (State.FINISHED, None)
+    written = reading.trial
     assert (written["config"], written["split"], written["seed"]) == (trial.config.to_dict(), "1", 1)
-    result = folder.result(trial.evaluation)
+    assert (written["format_version"], written["data"]) == (2, {"dim": 6, "dtype": "float32"})
+    result = reading.result(trial.evaluation)
     assert result is not None
+    assert result["first"]
     assert set(result["scores"]) == {"frames", "segments", "full"}
+    assert reading.training is not None
+    assert reading.training["weights_sha256"] == result["weights_sha256"]
+    assert {path.name for path in folder.path.iterdir() if not path.name.startswith(("lease-", "source."))} == {
+        *("trial.json", "journal.jsonl", "run", "training.json", "evaluations")
+    }
     for prediction in result["scores"]:
-        videos = json.loads((folder.path / "predictions" / f"{prediction}.json").read_text())["videos"]
+        path = folder.predictions_path(trial.evaluation) / f"{prediction}.json"
+        videos = json.loads(path.read_text())["videos"]
         store = open_store(tiny_store)
         assert set(videos) == {video["id"] for video in result["per_video"]} == set(store.split("1", "test"))
-        for video, found in videos.items():
-            assert sum(found["lengths"]) == store.record(video).frames
-            assert set(found["transcript"]) <= set(store.manifest.vocabulary)
+        for video, segmentation in videos.items():
+            assert sum(segmentation["lengths"]) == store.record(video).frames
+            assert set(segmentation["transcript"]) <= set(store.manifest.vocabulary)
     environment = small.journals(tmp_path)[trial.identity][0]
     assert (environment["kind"], environment["device"], environment["threads"]) == ("environment", "cpu", 1)
     assert environment["packages"]["torch"]
-    assert run_trial(trial, tmp_path, device="cpu") == outcome
+    assert run_trial(trial, results, device="cpu") == outcome
     assert small.statuses(tmp_path)[trial.identity] == ["running", "finished"]
 
 
-def test_a_trial_that_is_stopped_and_continued_has_the_same_bits(tiny_store: Path, tmp_path: Path) -> None:
-    trial = small.make_trial(tiny_store)
-    run_trial(trial, tmp_path / "whole", device="cpu")
+def test_a_trial_that_is_stopped_and_resumed_has_the_same_bits(tiny_store: Path, tmp_path: Path) -> None:
+    trial, parts = small.make_trial(tiny_store), ResultsFolder(tmp_path / "parts")
+    run_trial(trial, ResultsFolder(tmp_path / "whole"), device="cpu")
     for steps in (4, 9):  # in the middle of the first and of the second epoch
-        asked: list[None] = []
+        calls: list[None] = []
 
-        def should_stop(asked: list[None] = asked, steps: int = steps) -> bool:
-            asked.append(None)
-            return len(asked) > steps
+        def should_stop(calls: list[None] = calls, steps: int = steps) -> bool:
+            calls.append(None)
+            return len(calls) > steps
 
-        outcome = run_trial(trial, tmp_path / "parts", device="cpu", should_stop=should_stop)
+        outcome = run_trial(trial, parts, device="cpu", should_stop=should_stop)
         assert outcome.state is State.STOPPED
-        state = folder_of(tmp_path / "parts", trial.identity).state(trial.evaluation)
-        assert state == (State.STOPPED, "interrupted; goes on from its checkpoint")
-    assert run_trial(trial, tmp_path / "parts", device="cpu").state is State.FINISHED
+        assert outcome.reason
+        assert parts.reading(trial.identity).state(trial.evaluation) == (State.STOPPED, outcome.reason)
+    assert run_trial(trial, parts, device="cpu").state is State.FINISHED
     assert small.weights(tmp_path / "parts") == small.weights(tmp_path / "whole")
     assert small.epochs(tmp_path / "parts") == small.epochs(tmp_path / "whole")
 
 
-def test_a_trial_that_diverges_says_so_and_is_not_run_again(tiny_store: Path, tmp_path: Path) -> None:
-    trial = small.make_trial(tiny_store, training__learning_rate=1e30)
-    outcome = run_trial(trial, tmp_path, device="cpu")
+def test_a_stop_before_a_trial_begins_leaves_it_missing(tiny_store: Path, tmp_path: Path) -> None:
+    trial, results = small.make_trial(tiny_store), ResultsFolder(tmp_path)
+    outcome = run_trial(trial, results, device="cpu", should_stop=lambda: True)
+    assert (outcome.state, outcome.reason) == (State.MISSING, None)
+    assert not results.reading(trial.identity).exists
+
+
+def test_a_trial_that_diverges_is_not_run_again(tiny_store: Path, tmp_path: Path) -> None:
+    trial, results = small.make_trial(tiny_store, training__learning_rate=1e30), ResultsFolder(tmp_path)
+    outcome = run_trial(trial, results, device="cpu")
     assert outcome.state is State.DIVERGED
-    assert "diverged in epoch 1" in str(outcome.reason)
-    assert folder_of(tmp_path, trial.identity).state(trial.evaluation) == (State.DIVERGED, outcome.reason)
+    assert "epoch 1" in str(outcome.reason)
+    assert results.reading(trial.identity).state(trial.evaluation) == (State.DIVERGED, outcome.reason)
     assert State.DIVERGED not in TO_RUN
 
 
-def test_another_way_of_decoding_is_evaluated_without_training_again(tiny_store: Path, tmp_path: Path) -> None:
+def test_other_decoding_settings_are_evaluated_without_training_again(tiny_store: Path, tmp_path: Path) -> None:
     first = small.make_trial(tiny_store)
     second = small.make_trial(tiny_store, decoding__length_prior="none")
+    results = ResultsFolder(tmp_path)
     assert first.identity == second.identity
-    run_trial(first, tmp_path, device="cpu")
-    folder = folder_of(tmp_path, first.identity)
-    before = (folder.path / "result.json").read_bytes()
-    assert folder.state(second.evaluation)[0] in TO_RUN
-    told: list[object] = []
-    assert run_trial(second, tmp_path, device="cpu", report=told.append).state is State.FINISHED
-    assert told == []
-    assert (folder.path / "result.json").read_bytes() == before
-    results = [folder.result(trial.evaluation) for trial in (first, second)]
-    assert [result["evaluation"] for result in results if result] == [first.evaluation, second.evaluation]
-    assert (folder.path / "evaluations" / second.evaluation / "predictions" / "full.json").exists()
+    run_trial(first, results, device="cpu")
+    folder = results.trial(first.identity)
+    before = folder.result_path(first.evaluation).read_bytes(), folder.training_path.read_bytes()
+    assert results.reading(first.identity).state(second.evaluation)[0] in TO_RUN
+    epochs: list[object] = []
+    assert run_trial(second, results, device="cpu", report=epochs.append).state is State.FINISHED
+    assert epochs == []
+    assert (folder.result_path(first.evaluation).read_bytes(), folder.training_path.read_bytes()) == before
+    reading = results.reading(first.identity)
+    assert list(reading.results) == [first.evaluation, second.evaluation]
+    assert [result["first"] for result in reading.results.values()] == [True, False]
+    assert reading.first_result == reading.result(first.evaluation)
+    assert (folder.predictions_path(second.evaluation) / "full.json").exists()
 
 
-def test_a_trial_whose_store_is_gone_fails_with_the_stores_own_words(tiny_store: Path, tmp_path: Path) -> None:
+def test_a_trial_whose_store_is_gone_fails_with_the_path_of_the_store(tiny_store: Path, tmp_path: Path) -> None:
     copy = tmp_path / "store"
     shutil.copytree(tiny_store, copy)
     trial = small.make_trial(copy)
     shutil.rmtree(copy)
-    outcome = run_trial(trial, tmp_path, device="cpu")
+    results = ResultsFolder(tmp_path)
+    outcome = run_trial(trial, results, device="cpu")
     assert outcome.state is State.FAILED
+    assert results.reading(trial.identity).state() == (State.FAILED, outcome.reason)
+    assert results.reading(trial.identity).environment["device"] == "cpu"
     assert str(copy) in str(outcome.reason)
     assert "Traceback" not in str(outcome.reason)
 
 
-def test_a_worker_that_has_lost_its_lease_stops_and_writes_nothing_more(tiny_store: Path, tmp_path: Path) -> None:
+def test_a_worker_that_has_lost_its_lease_stops_writing(tiny_store: Path, tmp_path: Path) -> None:
     trial = small.make_trial(tiny_store)
     line = [sys.executable, "-c", textwrap.dedent(SLEEPER), str(tiny_store), str(tmp_path)]
     worker = subprocess.Popen(line, stdout=subprocess.PIPE, text=True, cwd=small.ROOT)
-    folder = folder_of(tmp_path, trial.identity)
+    reading = ResultsFolder(tmp_path).reading
+    folder = ResultsFolder(tmp_path).trial(trial.identity)
     try:
         small.wait_until(lambda: small.epochs(tmp_path).get(trial.identity) == [1])
         small.wait_until(lambda: lease.holder(folder.path) is None)
-        assert folder.state(trial.evaluation)[0] is State.LOST
+        assert reading(trial.identity).state(trial.evaluation)[0] is State.LOST
         with lease.acquire(folder.path) or pytest.fail("an expired lease is free"):
             before = {path: path.stat().st_mtime_ns for path in folder.path.rglob("*") if path.is_file()}
             os.kill(worker.pid, signal.SIGCONT)
@@ -144,26 +165,34 @@ def test_a_worker_that_has_lost_its_lease_stops_and_writes_nothing_more(tiny_sto
     assert after == before
 
 
-def test_a_worker_that_died_without_a_word_is_marked_by_others(tiny_store: Path, tmp_path: Path) -> None:
-    trial = small.make_trial(tiny_store)
-    outcome = mark_failed(trial, tmp_path, "its worker process died 3 times")
-    assert (outcome.state, outcome.reason) == (State.FAILED, "its worker process died 3 times")
-    run_trial(trial, tmp_path, device="cpu")
-    assert mark_failed(trial, tmp_path, "too late").state is State.FINISHED
+def test_the_failure_of_a_worker_that_died_is_recorded_by_another_process(tiny_store: Path, tmp_path: Path) -> None:
+    trial, results = small.make_trial(tiny_store), ResultsFolder(tmp_path)
+    outcome = mark_failed(trial, results, "died three times")
+    assert (outcome.state, outcome.reason) == (State.FAILED, "died three times")
+    run_trial(trial, results, device="cpu")
+    assert mark_failed(trial, results, "too late").state is State.FINISHED
     assert small.statuses(tmp_path)[trial.identity] == ["failed", "running", "finished"]
 
 
-def test_a_folder_of_another_format_version_is_refused_by_name(tiny_store: Path, tmp_path: Path) -> None:
-    trial = small.make_trial(tiny_store)
-    folder = folder_of(tmp_path, trial.identity)
+def test_a_trial_that_another_process_holds_is_not_marked_as_failed(tiny_store: Path, tmp_path: Path) -> None:
+    trial, results = small.make_trial(tiny_store), ResultsFolder(tmp_path)
+    with lease.acquire(results.trial(trial.identity).path) or pytest.fail("free"):
+        assert mark_failed(trial, results, "died").state is State.RUNNING
+    assert small.statuses(tmp_path) == {}
+
+
+def test_a_directory_without_a_trial_and_one_of_another_format_version_are_refused(
+    tiny_store: Path, tmp_path: Path
+) -> None:
+    trial, results = small.make_trial(tiny_store), ResultsFolder(tmp_path)
+    folder = results.trial(trial.identity)
     folder.path.mkdir(parents=True)
-    with pytest.raises(InputError, match="has none: name another folder"):
-        folder.read_trial()
-    (folder.path / "trial.json").write_text('{"format_version": 99}')
-    with pytest.raises(InputError) as refused:
-        folder.read_trial()
-    assert str(folder.path / "trial.json") in refused.value.problems[0]
-    assert "99" in refused.value.problems[0]
-    (folder.path / "result.json").write_text('{"format_ver')
-    with pytest.raises(InputError, match="is damaged"):
-        folder.state(trial.evaluation)
+    with refused("missing", place=str(folder.path), value="trial.json", n=1):
+        _ = results.reading(trial.identity).trial
+    folder.trial_path.write_text('{"format_version": 99}')
+    with refused("version", place=str(folder.trial_path), value=99, n=1):
+        _ = results.reading(trial.identity).trial
+    folder.result_path(trial.evaluation).parent.mkdir(parents=True)
+    folder.result_path(trial.evaluation).write_text('{"format_ver')
+    with refused("damaged", place=str(folder.result_path(trial.evaluation)), n=1):
+        results.reading(trial.identity).result(trial.evaluation)
