@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mucon.config import TrainConfig
+from mucon.methods.mucon import MUCON
 from mucon.videos import videos_of, vocabulary_of
 from storage import open_store
 from sweeps.ablation_masks import EXPERIMENT
@@ -17,7 +18,6 @@ from sweeps.service.run.measured_step import (
     MeasuredStep,
     measure_step,
     shortened,
-    step_shape,
     typical,
 )
 from sweeps.service.run.resources import Placement, Resources, place_trials, resources
@@ -105,9 +105,9 @@ def test_each_network_is_measured_once_and_the_lines_count_those_that_were_not(
         return small.make_trial(tiny_store, **settings)
 
     same = [trial(), trial(seed=2), trial(mask__shape="bell"), trial(training__epochs=7, loss__smoothing=0.3)]
-    assert len({step_shape(one.config) for one in same}) == 1
+    assert len({MUCON.step_shape(one.config) for one in same}) == 1
     others = [trial(backbone__channels=32), trial(training__labelled=1.0), trial(loss__mutual_consistency=0.0)]
-    assert len({step_shape(one.config) for one in same + others}) == 4
+    assert len({MUCON.step_shape(one.config) for one in same + others}) == 4
     result = estimate([*same, *others], ResultsFolder(tmp_path), ON_TWO, budget=1e-9)
     assert (len(result.steps), result.n_shapes, len(result.trainings)) == (1, 4, 7)
     assert "1 of 4" in list(result.lines())[2]
@@ -122,7 +122,7 @@ def test_a_measurement_leaves_no_files_and_long_recordings_are_cut(tiny_store: P
     cut = shortened(dataclasses.replace(videos[0], lengths=None), 20)
     assert (cut.n_frames, cut.lengths, len(cut.transcript), cut.features().shape) == (20, None, 1, (20, 6))
     config = TrainConfig().with_values({"backbone.pool_after": (1, 2), "training.labelled": 0.4})
-    step = measure_step(config, shortened(videos[0], 40), vocabulary_of(store), device="cpu", seconds=0.2)
+    step = measure_step(MUCON, config, shortened(videos[0], 40), vocabulary_of(store), device="cpu", seconds=0.2)
     assert step.n_frames == 40
     assert not list(tmp_path.iterdir())
 
