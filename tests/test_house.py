@@ -214,4 +214,4 @@ def test_nothing_unpickles():
                     assert [ast.unparse(k.value) for k in node.keywords if k.arg == "weights_only"] == ["True"], path
                 allowed = [k for k in node.keywords if k.arg == "allow_pickle"]
                 assert all(ast.unparse(k.value) == "False" for k in allowed), path
-    assert loads == [Path("mucon/published_weights.py")]
+    assert loads == [Path("mucon/methods/published_weights.py")]

@@ -46,7 +46,7 @@ def add(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     """Converts a published checkpoint to a run."""
     from mucon import checkpoint
-    from mucon.published_weights import import_published
+    from mucon.methods.published_weights import import_published
     from mucon.recipes import RECIPES
     from storage.layouts.mapping import read_mapping
 

@@ -129,7 +129,7 @@ class Chromium:
         self._post(f"/element/{element}/value", {"text": text})
 
     def press(self, key: str) -> None:
-        """Presses and releases a key; keys without a letter have code points of WebDriver, such as `\\ue007` (enter)."""
+        """Presses and releases a key; keys without a letter have WebDriver code points, such as `\\ue007` (enter)."""
         strokes = [{"type": kind, "value": key} for kind in ("keyDown", "keyUp")]
         self._post("/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": strokes}]})
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from mucon.methods.published_weights import UNUSED, from_published
 from mucon.model import BackboneConfig, NetworkSize, SegmentBranchConfig, build_model
-from mucon.published_weights import UNUSED, from_published
 from tests.helpers.factories import network_output
 from tests.helpers.refusals import refused
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from mucon.methods.published_weights import from_published
 from mucon.model import BackboneConfig, MuConNetwork, NetworkSize, SegmentBranchConfig, build_model
-from mucon.published_weights import from_published
 from mucon.recipes import published_program
 from mucon.training.step import video_losses
 from tests.helpers.factories import network_output

@@ -18,8 +18,8 @@ from mucon.checkpoint import weights_sha256
 from mucon.cli import main
 from mucon.config import TrainConfig
 from mucon.inference import predict
+from mucon.methods.published_weights import UNUSED, from_published, import_published
 from mucon.model import MuConNetwork, NetworkSize, build_model
-from mucon.published_weights import UNUSED, from_published, import_published
 from mucon.recipes import published_program
 from mucon.training import train
 from tests.helpers.factories import SMALL, network_output, small_config, small_videos
