@@ -64,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
     check_same_data(predictor.vocabulary, predictor.dim, vocabulary_of(store), store.manifest.dim)
     videos = videos_of(store, args.split, args.part)
     decoding = decoding_of(predictor, args.settings)
+    needs_facts = decoding is not None and decoding.needs_training_facts
     evaluation = evaluate(
         predictor,
         videos,
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         task=args.task,
         fps=store.manifest.fps,
         decoding=decoding,
-        training_videos=videos_of(store, args.split, "train"),
+        training_videos=videos_of(store, args.split, "train") if needs_facts else [],
         threads=os.cpu_count() or 1,
     )
     if args.figure is not None:
