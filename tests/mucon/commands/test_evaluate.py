@@ -157,7 +157,7 @@ def test_a_device_that_does_not_exist_is_one_line(store: Path, run: Path, capsys
 
 def test_a_run_without_a_checkpoint_is_one_line(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     text = error_line(capsys, ["evaluate", str(tmp_path / "run"), "--store", str(store)])
-    assert str(tmp_path / "run" / "checkpoint") in text
+    assert str(tmp_path / "run") in text
 
 
 def test_a_damaged_checkpoint_is_one_line(store: Path, run: Path, tmp_path: Path, capsys):
