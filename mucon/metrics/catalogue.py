@@ -133,6 +133,12 @@ METRICS: tuple[Metric, ...] = (
         printed=_BOTH,
         printed_without=_BOTH,
     ),
+    *_without_background(
+        "moc",
+        "MoC",
+        lambda c: frames.correct_frames_per_class(c.true_labels, c.predicted_labels, c.ignored),
+        title_without="MoC-BG",
+    ),
     Metric(
         name="matching_score",
         title="Mat Score",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +52,62 @@ def correct_frames(targets: Ints, predictions: Ints, ignored: Collection[int] = 
     return FrameCounts(int(np.count_nonzero(equal & counted)), int(np.count_nonzero(counted)))
 
 
-def share(part: int, whole: int) -> float | None:
+@dataclass(frozen=True, slots=True)
+class ClassCounts:
+    """Correct and counted frames of each action; adds up over recordings.
+
+    Attributes:
+        correct: action id -> correct frames.
+        counted: action id -> true frames, at least 1 each.
+    """
+
+    correct: Mapping[int, int]
+    counted: Mapping[int, int]
+
+    def __add__(self, other: ClassCounts) -> ClassCounts:
+        return ClassCounts(_sum(self.correct, other.correct), _sum(self.counted, other.counted))
+
+    @property
+    def value(self) -> float | None:
+        """Mean over the actions of the share of their frames that are correct; None without any action."""
+        shares = [self.correct.get(action, 0) / frames for action, frames in self.counted.items()]
+        return share(math.fsum(shares), len(shares))
+
+    def parts(self) -> dict[str, int]:
+        """No counts are reported per recording."""
+        return {}
+
+
+def correct_frames_per_class(targets: Ints, predictions: Ints, ignored: Collection[int] = ()) -> ClassCounts:
+    """Counts correct frames of each action, without the actions among `ignored`.
+
+    The mean over classes (MoC) of many recordings is the value of the sum of their counts: rare actions count as much
+    as frequent ones.
+
+    Args:
+        targets: `[T]`.
+        predictions: `[T]`.
+        ignored: background ids.
+
+    >>> correct_frames_per_class(np.array([0, 1, 1, 2]), np.array([0, 1, 2, 0])).value
+    0.5
+    """
+    counted = {action: frames for action, frames in _frames(targets).items() if action not in ignored}
+    correct = {
+        action: frames for action, frames in _frames(targets[targets == predictions]).items() if action in counted
+    }
+    return ClassCounts(correct, counted)
+
+
+def _frames(labels: Ints) -> dict[int, int]:
+    actions, frames = np.unique(labels, return_counts=True)
+    return dict(zip(actions.tolist(), frames.tolist(), strict=True))
+
+
+def _sum(first: Mapping[int, int], second: Mapping[int, int]) -> dict[int, int]:
+    return {action: first.get(action, 0) + second.get(action, 0) for action in {**first, **second}}
+
+
+def share(part: float, whole: int) -> float | None:
     """`part / whole`; None if `whole` is 0."""
     return part / whole if whole else None

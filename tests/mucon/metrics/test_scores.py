@@ -196,3 +196,12 @@ def test_frames_whose_target_is_background_are_left_out_and_their_prediction_doe
     targets = np.array([0, 0, 1, 2])
     assert correct_frames(targets, np.array([0, 5, 1, 0]), ignored=(0,)) == FrameCounts(1, 2)
     assert correct_frames(targets, np.array([7, 7, 1, 0]), ignored=(0,)) == FrameCounts(1, 2)
+
+
+def test_the_mean_over_classes_pools_frames_and_counts_rare_actions_as_much_as_frequent_ones() -> None:
+    targets = [Segmentation.of([0, 1], [8, 2]), Segmentation.of([0, 2], [6, 4])]
+    predictions = [Segmentation.of([0], [10]), Segmentation.of([0, 2], [8, 2])]
+    found = score(targets, predictions, background_ids=(0,))
+    assert found.values["moc"] == pytest.approx((14 / 14 + 0 / 2 + 2 / 4) / 3)
+    assert found.values["moc_without_background"] == pytest.approx((0 / 2 + 2 / 4) / 2)
+    assert [video["moc"] for video in found.per_video] == [pytest.approx(0.5), pytest.approx((6 / 6 + 2 / 4) / 2)]
