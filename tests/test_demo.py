@@ -1,4 +1,4 @@
-"""The demo is neither trivial nor hopeless: what a table of it shows has been learnt."""
+"""The demo is neither trivial nor hopeless: a table of it shows what has been learned."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_demo_is_small() -> None:
     assert data().videos[0].dim == 32
 
 
-def test_the_demos_box_row_is_fifteen_points_above_what_sees_no_feature(tmp_path: Path) -> None:
+def test_the_demos_box_row_is_fifteen_points_above_the_feature_free_baseline(tmp_path: Path) -> None:
     train(demo(), data().part("train"), data().vocabulary, folder=tmp_path, device="cpu")
     found = evaluate(checkpoint.load(tmp_path / "checkpoint"), data().part("test"))
     assert found.scores["full"]["mof"] >= blind_mof() + 0.15

@@ -13,7 +13,7 @@ def add(commands: Any) -> None:
     """Adds the command to a parser's subparsers."""
     parser = commands.add_parser(
         "report",
-        help="make a sweep's tables, figures and page again from its trials",
+        help="rebuild a sweep's tables, figures and page from its trials",
         epilog="example: mucon-sweeps report ablation_masks --results results",
     )
     parser.add_argument("name", help="name of a sweep that has run")

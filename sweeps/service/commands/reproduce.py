@@ -25,7 +25,9 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("trial", metavar="TRIAL", help="identity of a trial, or its directory")
     add_results(parser)
-    parser.add_argument("--store", type=Path, help="current place of the recordings (default: unchanged)")
+    parser.add_argument(
+        "--store", type=Path, help="current place of the recordings (default: as recorded in the trial)"
+    )
     parser.add_argument(
         "--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: as the trial was trained"
     )

@@ -138,13 +138,30 @@ def script_parser(sweep: Sweep, program: str | None) -> argparse.ArgumentParser:
     )
     option = parser.add_argument
     option("--store", type=Path, help="feature store with the recordings (default: the built-in demo)")
-    option("--split", nargs="+", metavar="NAME", help=f"splits, or all (default: {' '.join(sweep.splits)})")
-    option("--rows", nargs="+", metavar="ROW", help="only these rows, as 'box, no', TABLE or TABLE: ROW (default: all)")
+    option(
+        "--split", nargs="+", metavar="NAME", help=f"splits of the store, or all (default: {' '.join(sweep.splits)})"
+    )
+    option(
+        "--rows",
+        nargs="+",
+        metavar="ROW",
+        help="only these rows, such as 'box, no', TABLE or 'TABLE: ROW' (default: all)",
+    )
     option("--name", help="name of the sweep's folder and run (default: the experiment's)")
     option("--seeds", type=_positive, metavar="N", help=f"seeds 1 to N (default: {sweep.seeds})")
     option("--epochs", type=_positive, metavar="E", help="epochs of each trial (default: the recipe's)")
-    option("--set", action="append", default=[], metavar="PATH=VALUE", help="set a value of every trial (repeatable)")
-    option("--recipe", metavar="RECIPE", help="configuration under the rows; `mucon recipes` lists them")
+    option(
+        "--set",
+        action="append",
+        default=[],
+        metavar="PATH=VALUE",
+        help="override a setting of every trial, such as loss.smoothing=0.2 (repeatable)",
+    )
+    option(
+        "--recipe",
+        metavar="RECIPE",
+        help="base configuration of the rows; `mucon recipes` lists all (default: the experiment's)",
+    )
     add_results(parser)
     add_tracking_uri(parser)
     option("--cpus-per-trial", default="auto", metavar="N", help="cores per trial (default: 1, or 2 beside a GPU)")
@@ -167,10 +184,9 @@ def _find(name: str) -> Sweep:
 
 
 def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected at least 1, got {text}")
-    return value
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number, at least 1, got {text!r}")
+    return int(text)
 
 
 def _check_writable(results: ResultsFolder) -> None:

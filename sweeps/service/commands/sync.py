@@ -15,7 +15,7 @@ def add(commands: Any) -> None:
     """Adds the command to a parser's subparsers."""
     parser = commands.add_parser(
         "sync",
-        help="bring a tracking server up to date with a results folder",
+        help="update a tracking server from a results folder",
         epilog="example: mucon-sweeps sync results --tracking-uri http://127.0.0.1:5000",
     )
     parser.add_argument("results", type=Path, help="results folder")
@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Ships what the server lacks; prints what could not be shipped."""
+    """Ships what the server lacks, and prints the number of trials of each sweep and all failures."""
     from sweeps.service.track.sync import sync
     from sweeps.service.trials.results_folder import ResultsFolder
 

@@ -19,7 +19,7 @@ def unknown(place: str, what: str, name: object, known: Collection[str]) -> Prob
     """
     likely = nearest(str(name), list(known))
     listed = some((repr(one) if "," in one else one for one in known), _LISTED)
-    quoted = "" if place.endswith(str(name)) else f" {name!r}"
+    quoted = "" if place == name or place.endswith(f".{name}") else f" {name!r}"
     return Problem(
         rule="unknown",
         place=place,

@@ -299,7 +299,7 @@ def test_the_help_explains_the_file_with_an_example_that_can_be_read(
         main(None, ["run", "--help"])
     assert ended.value.code == 0
     text = capsys.readouterr().out
-    example = text.partition("grid:\n")[2].partition("\nThe rows are")[0]
+    example = text.partition("required:\n")[2].partition("\nThe rows are")[0]
     assert len(table(tmp_path, example).variants) == 2 * 2 * 6
 
 

@@ -17,11 +17,11 @@ def is_file_name(word: str) -> bool:
 
 
 FORMAT = """\
-A sweep file in YAML. Required is at least one of variants, zip and grid:
+A sweep file in YAML; at least one of variants, zip and grid is required:
 
   title: More or less smoothing       # caption of the table (default: the name)
   name: smoothing                     # name of the sweep and its folder (default: the file's name)
-  recipe: breakfast                   # base configuration; `mucon recipes` lists all (default: breakfast, or demo)
+  recipe: breakfast                   # base configuration, see `mucon recipes` (default: breakfast; demo if no --store)
   set: {training.epochs: 30}          # settings of all rows
   variants:                           # named rows; each may have settings, a prediction and a task
     - {name: default}
