@@ -1,4 +1,4 @@
-"""What the tracking server shows of a sweep is what its files say."""
+"""The tracking server has the same values as the files of a sweep."""
 
 import csv
 import json
@@ -10,12 +10,14 @@ import pytest
 
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import Part, Plan
+from sweeps.service.report.report import write_report
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
-from sweeps.service.trials.folder import TrialFolder
+from sweeps.service.tables.standing import Standing
+from sweeps.service.trials.results_folder import ResultsFolder
 from tests.helpers.planted_sweeps import EVALUATION, split_data
 from tests.helpers.tracked import MASKS, artifacts_of, parent_of, runs, tracker
-from tests.helpers.trial_folders import write_ablation
+from tests.helpers.trial_folders import evaluate_later, write_ablation
 
 pytestmark = pytest.mark.service
 
@@ -24,21 +26,7 @@ BEAM = "b" * 16
 ALIGNED = "a" * 16
 
 
-def evaluate_later(folder: Path, evaluation: str, task: str, choices: dict[str, int], mof: float) -> None:
-    TrialFolder(folder).write_result(
-        evaluation,
-        {
-            "task": task,
-            "choices": choices,
-            "scores": {"full": {"mof": mof, "edit": None}},
-            "seconds": {"full": mof / 10},
-            "train_seconds": 12.5,
-            "evaluate_seconds": 2.0,
-        },
-    )
-
-
-def test_scores_of_later_evaluations_stand_beside_the_first_ones(tmp_path: Path, mlflow_uri: str) -> None:
+def test_scores_of_later_evaluations_are_added_to_those_of_the_first(tmp_path: Path, mlflow_uri: str) -> None:
     folders, rows = write_ablation(tmp_path / "results")
     evaluate_later(folders[0], BEAM, "segmentation", {"decoding.beam": 10}, 0.8)
     with tracker(mlflow_uri, rows) as shipping:
@@ -46,13 +34,13 @@ def test_scores_of_later_evaluations_stand_beside_the_first_ones(tmp_path: Path,
         evaluate_later(folders[0], ALIGNED, "alignment", {}, 0.9)
         shipping.ship(folders)
     shown = {run.data.tags["trial"]: run for run in runs(mlflow_uri)}
-    first = shown[folders[0].name]
+    first = shown[folders[0].identity]
     names = ("full.mof", "beam 10/full.mof", "beam 10/full.inference_seconds", "alignment/full.mof")
     assert [first.data.metrics[name] for name in names] == [pytest.approx(0.71), 0.8, pytest.approx(0.08), 0.9]
     assert "beam 10/full.edit" not in first.data.metrics
     assert "beam 10/train_seconds" not in first.data.metrics
     assert first.data.tags["shipped_evaluations"] == f"{ALIGNED} {BEAM}"
-    assert "shipped_evaluations" not in shown[folders[1].name].data.tags
+    assert "shipped_evaluations" not in shown[folders[1].identity].data.tags
 
 
 def test_scores_on_the_server_are_those_of_parquet_and_their_means_those_of_the_table(
@@ -62,10 +50,10 @@ def test_scores_on_the_server_are_those_of_parquet_and_their_means_those_of_the_
     variants = {row: Variant(labels=(row,)) for row in rows.values()}
     cells = [
         Cell(
-            variant=variants[rows[folder.name]],
+            variant=variants[rows[folder.identity]],
             split="1",
-            seed=json.loads((folder / "trial.json").read_text())["seed"],
-            identity=folder.name,
+            seed=json.loads(folder.trial_path.read_text())["seed"],
+            identity=folder.identity,
             evaluation=EVALUATION,
         )
         for folder in folders
@@ -82,11 +70,10 @@ def test_scores_on_the_server_are_those_of_parquet_and_their_means_those_of_the_
         title=MASKS.title,
         parts=(Part(experiment=table, cells=tuple(cells)),),
         splits={"1": split_data(1)},
-        results=tmp_path / "results",
+        results=ResultsFolder(tmp_path / "results"),
         store="/data/stores/tug",
     )
-    known = plan.known()
-    paths = plan.write_tables(plan.tables(known), known)
+    paths = write_report(Standing.of(plan))
     with tracker(mlflow_uri, rows) as shipping:
         assert shipping.finish(folders, paths).lines(tmp_path, mlflow_uri) == []
 

@@ -1,3 +1,5 @@
+"""The runs of trials on a real MLflow store."""
+
 from __future__ import annotations
 
 import hashlib
@@ -11,8 +13,19 @@ import pytest
 from sweeps.service.plan.sweep_folder import SweepInfo, write_sweep
 from sweeps.service.track.sync import sync
 from sweeps.service.trials import lease
+from sweeps.service.trials.folder import TrialFolder
+from sweeps.service.trials.results_folder import ResultsFolder
 from tests.helpers.tracked import EXPERIMENT, MASKS, artifacts_of, client, everything, parent_of, run_of, runs, tracker
-from tests.helpers.trial_folders import append_epoch, append_status, finish, row_of, write_ablation, write_trial
+from tests.helpers.trial_folders import (
+    EVALUATION,
+    append_epoch,
+    append_status,
+    evaluate_later,
+    finish,
+    row_of,
+    write_ablation,
+    write_trial,
+)
 
 pytestmark = pytest.mark.service
 
@@ -26,7 +39,7 @@ def test_a_sweep_is_one_parent_with_a_child_for_each_trial(tmp_path: Path, mlflo
     assert parent.info.status == "FINISHED"
     assert "Mask shapes and overlap" in parent.data.tags["mlflow.note.content"]
     assert parent.data.tags["trials"] == "6 finished"
-    assert {run.data.tags["trial"] for run in children} == {folder.name for folder in folders}
+    assert {run.data.tags["trial"] for run in children} == {folder.identity for folder in folders}
     assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
     names = {
         f"{row_of(shape, overlap)}, seed 1, split 1" for shape in ("box", "bell", "trapezoid") for overlap in (0, 0.1)
@@ -69,7 +82,7 @@ def test_parameters_of_two_trials_can_be_compared(tmp_path: Path, mlflow_uri: st
     assert first["model.actions"] == bell["model.actions"] != second["model.actions"]
 
 
-def test_a_metric_with_an_at_sign_is_renamed_and_the_sweep_goes_on(tmp_path: Path, mlflow_uri: str) -> None:
+def test_a_metric_with_an_at_sign_is_renamed(tmp_path: Path, mlflow_uri: str) -> None:
     folder = write_trial(tmp_path, extra={"F1@10": 0.5, "F1_at_10": 0.25, "acc (%)": 3.0, "../up": 1.0})
     with tracker(mlflow_uri) as shipping:
         assert shipping.ship([folder]).pending == {}
@@ -89,20 +102,21 @@ def test_values_that_are_not_finite_are_counted_and_not_sent(tmp_path: Path, mlf
 
 
 @pytest.mark.parametrize(
-    ("status", "shown"), [("finished", "FINISHED"), ("failed", "FAILED"), ("stopped", "KILLED"), ("diverged", "FAILED")]
+    ("status", "on_server"),
+    [("finished", "FINISHED"), ("failed", "FAILED"), ("stopped", "KILLED"), ("diverged", "FAILED")],
 )
 def test_a_trial_that_ended_is_shown_as_ended_with_its_reason(
-    tmp_path: Path, mlflow_uri: str, status: str, shown: str
+    tmp_path: Path, mlflow_uri: str, status: str, on_server: str
 ) -> None:
-    folder = write_trial(tmp_path, status=status, reason="loss.mutual of video-7 at step 31")
+    folder = write_trial(tmp_path, status=status, reason="no cake")
     with tracker(mlflow_uri) as shipping:
         shipping.ship([folder])
     run = run_of(mlflow_uri, folder)
-    assert (run.info.status, run.data.tags["state"], run.info.end_time) == (shown, status, 1_780_000_004_000)
-    assert run.data.tags.get("reason") == (None if status == "finished" else "loss.mutual of video-7 at step 31")
+    assert (run.info.status, run.data.tags["state"], run.info.end_time) == (on_server, status, 1_780_000_004_000)
+    assert run.data.tags.get("reason") == (None if status == "finished" else "no cake")
 
 
-def test_a_trial_whose_process_is_gone_is_shown_as_killed_and_as_running_again_when_it_goes_on(
+def test_a_trial_whose_process_died_is_shown_as_killed_and_as_running_again_when_it_resumes(
     tmp_path: Path, mlflow_uri: str
 ) -> None:
     folder = write_trial(tmp_path, status="running", epochs=2)
@@ -110,8 +124,8 @@ def test_a_trial_whose_process_is_gone_is_shown_as_killed_and_as_running_again_w
         shipping.ship([folder])
         lost = run_of(mlflow_uri, folder)
         assert (lost.info.status, lost.data.tags["state"]) == ("KILLED", "lost")
-        assert "without a word" in lost.data.tags["reason"]
-        held = lease.acquire(folder)
+        assert {"1", "node-1"} <= set(lost.data.tags["reason"].split()), "process and host"
+        held = lease.acquire(folder.path)
         assert held is not None
         with held:
             append_status(folder, "running", 1_780_000_009_000)
@@ -141,6 +155,7 @@ def test_a_finished_run_keeps_checkpoint_configuration_and_predictions(tmp_path:
         "predictions/full.json",
         "predictions/segments.json",
         "result.json",
+        "training.json",
     }
     config = client(mlflow_uri).download_artifacts(run.info.run_id, "config.json", str(tmp_path))
     assert json.loads(Path(config).read_text())["mask"] == {"shape": "box", "overlap": 0.0}
@@ -156,7 +171,10 @@ def test_the_recordings_are_an_input_of_each_run(tmp_path: Path, mlflow_uri: str
         (item,) = run_of(mlflow_uri, folder).inputs.dataset_inputs
         assert (item.dataset.name, item.dataset.digest) == ("tug, split 1", "0123456789abcdef0123456789abcdef0123")
         assert json.loads(item.dataset.source) == {"uri": "/data/stores/tug"}
-        assert json.loads(item.dataset.profile)["fingerprint"] == "0123456789abcdef" * 4
+        profile = json.loads(item.dataset.profile)
+        assert (profile["fingerprint"], profile["dim"], profile["dtype"]) == ("0123456789abcdef" * 4, 64, "float32")
+        (tensor,) = json.loads(json.loads(item.dataset.schema)["mlflow_tensorspec"]["features"])
+        assert tensor["tensor-spec"] == {"dtype": "float32", "shape": [-1, 64]}
         assert [(tag.key, tag.value) for tag in item.tags] == [("mlflow.data.context", "training")]
 
 
@@ -189,14 +207,15 @@ def test_another_sweep_marks_the_trials_that_it_uses(tmp_path: Path, mlflow_uri:
     other = SweepInfo(name="seeds_and_splits", title="Seeds", command="python sweeps/seeds_and_splits.py", config={})
     with tracker(mlflow_uri, rows) as shipping:
         shipping.finish(folders, {})
-    with tracker(mlflow_uri, {folders[0].name: "default"}, other) as shipping:
+    with tracker(mlflow_uri, {folders[0].identity: "default"}, other) as shipping:
         shipping.finish(folders[:1], {})
     run = run_of(mlflow_uri, folders[0])
     assert run.data.tags["sweep.ablation_masks"] == "box, 0 %"
     assert run.data.tags["sweep.seeds_and_splits"] == "default"
     assert run.data.tags["mlflow.parentRunId"] == parent_of(mlflow_uri).info.run_id
     assert run.info.run_name == "box, 0 %, seed 1, split 1"
-    assert len(runs(mlflow_uri, "tags.`sweep.seeds_and_splits` LIKE '%'")) == 1
+    used_by_other = "tags.`sweep.seeds_and_splits` LIKE '%'"
+    assert len(runs(mlflow_uri, used_by_other)) == 1
     assert len(runs(mlflow_uri)) == 6
 
 
@@ -205,7 +224,7 @@ def test_a_finished_run_stays_finished_while_the_trial_runs_in_another_results_f
 ) -> None:
     done = write_trial(tmp_path / "here")
     begun = write_trial(tmp_path / "there", status="running", epochs=1)
-    assert begun.name == done.name
+    assert begun.identity == done.identity
     for folder in (done, begun):
         with tracker(mlflow_uri) as shipper:
             shipper.ship([folder])
@@ -218,23 +237,24 @@ def test_two_runs_of_one_trial_become_one(tmp_path: Path, mlflow_uri: str) -> No
     folder = write_trial(tmp_path)
     with tracker(mlflow_uri) as shipping:
         experiment = client(mlflow_uri).get_experiment_by_name(EXPERIMENT).experiment_id
-        for _ in range(2):  # as two shippers at once, or a request that was sent again, make them
-            client(mlflow_uri).create_run(experiment, tags={"trial": folder.name, "trained_by": MASKS.name})
+        for _ in range(2):  # as by two trackers at once, or by a request that was sent twice
+            client(mlflow_uri).create_run(experiment, tags={"trial": folder.identity, "trained_by": MASKS.name})
         shipping.ship([folder])
     assert run_of(mlflow_uri, folder).info.status == "FINISHED"
 
 
-def test_runs_that_were_deleted_are_made_anew(tmp_path: Path, mlflow_uri: str) -> None:
-    results = tmp_path / "results"
-    folders, rows = write_ablation(results)
-    lonely = write_trial(results, seed=77)
-    (write_sweep(results, MASKS, EXPERIMENT, rows) / "table.md").write_text("| mask |\n|---|\n| box |\n")
+def test_runs_that_were_deleted_are_created_again(tmp_path: Path, mlflow_uri: str) -> None:
+    results = ResultsFolder(tmp_path / "results")
+    folders, rows = write_ablation(results.path)
+    lonely = write_trial(results.path, seed=77)
+    write_sweep(results, MASKS, EXPERIMENT, rows)
+    (results.sweep(MASKS.name) / "table.md").write_text("| mask |\n|---|\n| box |\n")
     assert {name: shipment.complete for name, shipment in sync(results, mlflow_uri).items()} == {
         "ablation_masks": True,
         "other_trials": True,
     }
     before = everything(mlflow_uri)
-    assert lonely.name in before
+    assert lonely.identity in before
     assert len(before) == 7
     server = client(mlflow_uri)
     server.delete_run(parent_of(mlflow_uri).info.run_id)
@@ -247,7 +267,7 @@ def test_runs_that_were_deleted_are_made_anew(tmp_path: Path, mlflow_uri: str) -
     assert artifacts_of(mlflow_uri, parent_of(mlflow_uri).info.run_id) == {"sweep.json", "tables/table.md"}
 
 
-def test_a_deleted_experiment_comes_back(tmp_path: Path, mlflow_uri: str) -> None:
+def test_a_deleted_experiment_is_restored(tmp_path: Path, mlflow_uri: str) -> None:
     folders, rows = write_ablation(tmp_path)
     with tracker(mlflow_uri, rows) as shipping:
         shipping.finish(folders, {})
@@ -259,7 +279,7 @@ def test_a_deleted_experiment_comes_back(tmp_path: Path, mlflow_uri: str) -> Non
     assert everything(mlflow_uri) == before
 
 
-def test_a_run_that_is_deleted_while_its_trial_runs_is_made_anew(tmp_path: Path, mlflow_uri: str) -> None:
+def test_a_run_that_is_deleted_while_its_trial_runs_is_created_again(tmp_path: Path, mlflow_uri: str) -> None:
     folder = write_trial(tmp_path, status="running", epochs=2)
     with tracker(mlflow_uri) as shipping:
         shipping.ship([folder])
@@ -276,26 +296,28 @@ def test_results_can_be_moved_and_shown_elsewhere(
     tmp_path: Path, mlflow_uri: str, new_mlflow_uri: Callable[[Path], str]
 ) -> None:
     folders, rows = write_ablation(tmp_path / "results")
-    write_sweep(tmp_path / "results", MASKS, EXPERIMENT, rows)
+    write_sweep(ResultsFolder(tmp_path / "results"), MASKS, EXPERIMENT, rows)
     with tracker(mlflow_uri, rows) as shipping:
         shipping.finish(folders, {})
     shutil.copytree(tmp_path / "results", tmp_path / "moved")
     elsewhere = new_mlflow_uri(tmp_path / "elsewhere")
-    sync(tmp_path / "moved", elsewhere)
+    sync(ResultsFolder(tmp_path / "moved"), elsewhere)
     assert everything(elsewhere) == everything(mlflow_uri)
 
 
-def test_a_damaged_folder_does_not_keep_the_others_back(tmp_path: Path, mlflow_uri: str) -> None:
+def test_a_damaged_directory_does_not_hold_up_the_others(tmp_path: Path, mlflow_uri: str) -> None:
     folders, rows = write_ablation(tmp_path)
-    (folders[2] / "trial.json").write_text('{"format_version": 99}')
+    folders[2].trial_path.write_text('{"format_version": 99}')
     with tracker(mlflow_uri, rows) as shipping:
         shipment = shipping.finish(folders, {})
     assert len(shipment.shipped) == 5
-    assert list(shipment.pending) == [folders[2].name]
-    assert "format version" in shipment.pending[folders[2].name]
+    ((identity, reason),) = shipment.pending.items()
+    assert identity == folders[2].identity
+    assert str(folders[2].trial_path) in reason
+    assert "got 99" in reason
     lines = shipment.lines("results", mlflow_uri)
-    assert lines[-1] == f"later: mucon-sweeps sync results --tracking-uri {mlflow_uri}"
-    assert lines[-2].startswith("1 trial ")
+    assert lines[-1].endswith(f"mucon-sweeps sync results --tracking-uri {mlflow_uri}")
+    assert "1 trial;" in lines[-2]
     assert len(runs(mlflow_uri)) == 5
 
 
@@ -308,3 +330,65 @@ def test_a_sweep_that_is_not_finished_is_shown_as_killed(tmp_path: Path, mlflow_
         assert parent_of(mlflow_uri).info.status == "RUNNING"
         shipping.finish(folders, {})
     assert parent_of(mlflow_uri).info.status == "FINISHED"
+
+
+def test_only_the_journal_of_a_shipped_trial_is_looked_at_until_it_grows(
+    tmp_path: Path, mlflow_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders, rows = write_ablation(tmp_path / "results")
+    waiting = TrialFolder(tmp_path / "results" / "trials" / "waiting")
+    globbed: list[str] = []
+    glob = Path.glob
+
+    def counted(path: Path, pattern: str) -> object:
+        globbed.append(f"{path.name} {pattern}")
+        return glob(path, pattern)
+
+    with tracker(mlflow_uri, rows) as shipping:
+        assert len(shipping.ship([*folders, waiting]).shipped) == 6
+        monkeypatch.setattr(Path, "glob", counted)
+        assert len(shipping.ship([*folders, waiting]).shipped) == 6
+        assert globbed == []
+        evaluate_later(folders[0], "b" * 16, "segmentation", {"decoding.beam": 10}, 0.8)
+        globbed.clear()
+        assert len(shipping.ship([*folders, waiting]).shipped) == 6
+        assert {line.split()[0] for line in globbed} == {folders[0].identity}
+    assert run_of(mlflow_uri, folders[0]).data.metrics["beam 10/full.mof"] == 0.8
+
+
+def test_a_later_evaluation_whose_process_died_behind_its_result_is_shipped(tmp_path: Path, mlflow_uri: str) -> None:
+    folder = write_trial(tmp_path)
+    with tracker(mlflow_uri) as shipping:
+        shipping.ship([folder])
+        held = lease.acquire(folder.path)
+        assert held is not None
+        with held:
+            append_status(folder, "running", 1_780_000_009_000)
+            shipping.ship([folder])
+            folder.write_result(
+                "b" * 16, {"task": "alignment", "choices": {}, "scores": {"full": {"mof": 0.9}}, "train_seconds": 1.0}
+            )
+            shipping.ship([folder])
+            assert "alignment/full.mof" not in run_of(mlflow_uri, folder).data.metrics
+        assert shipping.ship([folder]).complete
+    run = run_of(mlflow_uri, folder)
+    assert (run.info.status, run.data.tags["shipped_evaluations"]) == ("FINISHED", "b" * 16)
+    assert run.data.metrics["alignment/full.mof"] == 0.9
+
+
+def test_a_trial_of_the_previous_release_is_shipped_like_others(
+    tmp_path: Path, mlflow_uri: str, new_mlflow_uri: Callable[[Path], str]
+) -> None:
+    folder, converted = (write_trial(tmp_path / place) for place in ("format_1", "format_2"))
+    folder.result_path(EVALUATION).rename(folder.path / "result.json")
+    folder.predictions_path(EVALUATION).rename(folder.path / "predictions")
+    folder.training_path.unlink()
+    folder.evaluation_path(EVALUATION).rmdir()
+    elsewhere = new_mlflow_uri(tmp_path / "elsewhere")
+    for uri, one in ((mlflow_uri, folder), (elsewhere, converted)):
+        with tracker(uri) as shipping:
+            assert shipping.finish([one], {}).complete
+    assert {"predictions/full.json", "result.json", "training.json"} <= everything(mlflow_uri)[folder.identity][
+        "artifacts"
+    ]
+    assert everything(mlflow_uri) == everything(elsewhere)

@@ -1,0 +1,178 @@
+"""A real Ray with sources that decide what to train while other trials run."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sweeps.service.run.ray_environment import set_ray_environment
+from sweeps.service.run.resources import Resources
+from sweeps.service.run.source import Exhausted, PlannedTrials, Training
+from sweeps.service.run.worker import Outcome
+from sweeps.service.trials.folder import State
+from sweeps.service.trials.results_folder import ResultsFolder
+from sweeps.service.trials.trial import Trial
+from tests.sweeps import small
+
+pytestmark = pytest.mark.service
+
+ONE = Resources(cpus=1, gpus=0)
+
+
+class Recorded:
+    """A listener that keeps what it receives."""
+
+    def __init__(self) -> None:
+        self.epochs: list[tuple[str, int]] = []
+        self.outcomes: list[tuple[str, Outcome]] = []
+
+    def epoch(self, key: str, values: Mapping[str, Any]) -> None:
+        self.epochs.append((key, values["epoch"]))
+
+    def ended(self, key: str, outcome: Outcome) -> None:
+        self.outcomes.append((key, outcome))
+
+
+class Retrying:
+    """Supplies a first trial, waits for its failure, then supplies it again with another store, then one more.
+
+    Between the outcome and the next trial it has nothing to offer for a while.
+    """
+
+    def __init__(self, broken: Trial, store: Path, last: Trial, pause: float) -> None:
+        self.steps: list[Trial] = [broken, dataclasses.replace(broken, store=str(store)), last]
+        self.pause = pause
+        self.running: Trial | None = None
+        self.waits = 0
+        self.not_before = 0.0
+        self.outcomes: list[tuple[Trial, State]] = []
+
+    def next_training(self) -> Training | None:
+        if self.running is not None or time.monotonic() < self.not_before:
+            self.waits += 1
+            return None
+        if not self.steps:
+            raise Exhausted
+        self.running = self.steps.pop(0)
+        return (self.running,)
+
+    def ended(self, trial: Trial, outcome: Outcome) -> None:
+        assert trial == self.running
+        self.running = None
+        self.not_before = time.monotonic() + self.pause
+        self.outcomes.append((trial, outcome.state))
+
+
+def test_a_source_supplies_further_trainings_after_outcomes_until_it_is_exhausted(
+    tiny_store: Path, tmp_path: Path
+) -> None:
+    set_ray_environment()
+    from sweeps.service.run.engine import Workplace, run_trials
+
+    results = ResultsFolder(tmp_path / "results")
+    workplace = Workplace(results=results, scratch=results.running("source"), device="cpu", command="a test")
+    trial = small.make_trial(tiny_store, training__epochs=1)
+    last = small.make_trial(tiny_store, training__epochs=1, seed=2)
+    broken = dataclasses.replace(trial, store=str(tmp_path / "gone"))
+    source, listener = Retrying(broken, tiny_store, last, pause=1.0), Recorded()
+    assert not run_trials(source, workplace, ONE, listener)
+    assert source.outcomes == [
+        (broken, State.FAILED),
+        (dataclasses.replace(broken, store=str(tiny_store)), State.FINISHED),
+        (last, State.FINISHED),
+    ]
+    assert source.waits > 0
+    assert [(key, outcome.state) for key, outcome in listener.outcomes] == [
+        *((trial.key, state) for state in (State.FAILED, State.FINISHED)),
+        (last.key, State.FINISHED),
+    ]
+    assert str(tmp_path / "gone") in str(listener.outcomes[0][1].reason)
+    assert small.statuses(results.path) == {
+        trial.identity: ["running", "failed", "running", "finished"],
+        last.identity: ["running", "finished"],
+    }
+    assert not workplace.stop_file.exists()
+    assert not (workplace.scratch / "tune").exists()
+
+
+def test_a_plan_runs_each_training_with_all_its_evaluations(tiny_store: Path, tmp_path: Path) -> None:
+    set_ray_environment()
+    from sweeps.service.run.engine import Workplace, run_trials
+
+    results = ResultsFolder(tmp_path / "results")
+    workplace = Workplace(results=results, scratch=results.running("plan"), device="cpu")
+    trials = [small.make_trial(tiny_store, training__epochs=2, decoding__beam=beam) for beam in (1, 2)]
+    listener = Recorded()
+    assert not run_trials(PlannedTrials(trials), workplace, ONE, listener)
+    assert listener.outcomes == [(trial.key, Outcome(State.FINISHED)) for trial in trials]
+    assert listener.epochs[-1] == (trials[0].key, 2)
+    (epochs,) = small.epochs(results.path).values()
+    assert epochs == [1, 2]
+    assert len(results.reading(trials[0].identity).results) == 2
+
+
+WAITING = """
+    import pathlib, sys
+
+    from sweeps.service.run.ray_environment import set_ray_environment
+
+    set_ray_environment()
+    from sweeps.service.run.engine import Workplace, run_trials
+    from sweeps.service.run.resources import Resources
+    from sweeps.service.run.source import Exhausted
+    from sweeps.service.trials.results_folder import ResultsFolder
+    from tests.sweeps import small
+
+    class UntilItHasEnded:
+        def __init__(self, trial):
+            self.trials, self.outcome = [trial], None
+
+        def next_training(self):
+            if self.trials:
+                return (self.trials.pop(),)
+            if self.outcome is None:
+                return None
+            raise Exhausted
+
+        def ended(self, trial, outcome):
+            self.outcome = outcome
+
+    class Ends:
+        def epoch(self, key, values):
+            pass
+
+        def ended(self, key, outcome):
+            print(outcome.state, outcome.reason, flush=True)
+
+    results = ResultsFolder(pathlib.Path(sys.argv[2]))
+    workplace = Workplace(results=results, scratch=results.running("dies"), device="cpu")
+    source = UntilItHasEnded(small.make_trial(pathlib.Path(sys.argv[1])))
+    run_trials(source, workplace, Resources(cpus=1, gpus=0), Ends())
+    print("exhausted", source.outcome.state)
+"""
+
+
+def test_a_source_receives_the_failure_of_a_trial_whose_worker_process_died(tiny_store: Path, tmp_path: Path) -> None:
+    """A source that waits for this outcome would otherwise wait for ever."""
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(WAITING), str(tiny_store), str(tmp_path)],
+        env=small.environment(PYTHONPATH=str(small.ROOT), MUCON_FAILPOINT="training.step:2:kill"),
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    failed, exhausted = (line for line in ran.stdout.splitlines() if "(raylet)" not in line)
+    assert failed.split()[0] == "failed"
+    assert " 3 " in failed
+    assert exhausted == "exhausted failed"
+    assert list(small.statuses(tmp_path).values()) == [["running", "running", "running", "failed"]]
