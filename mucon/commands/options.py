@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mucon.configuration import parse_settings
 from mucon.errors import InputError, Problem
+from mucon.methods import METHODS
 
 if TYPE_CHECKING:
     import argparse
@@ -24,14 +25,10 @@ TASKS = ("segmentation", "alignment")
 """Equals `mucon.inference.TASKS`, which imports torch."""
 
 
-METHODS = ("mucon", "ms_tcn", "ms_tcn_pp")
-"""Equals `mucon.methods.METHODS`."""
-
-
 def add_method(parser: Parser) -> None:
     """Adds --method."""
     parser.add_argument(
-        "--method", choices=METHODS, default=METHODS[0], help=f"{', '.join(METHODS)} (default: {METHODS[0]})"
+        "--method", choices=tuple(METHODS), default="mucon", help=f"{', '.join(METHODS)} (default: mucon)"
     )
 
 

@@ -4,6 +4,11 @@ Unlabelled videos are never visited: the baseline "MS-TCN on the labelled share"
 Deviation: the published programs report the epoch that is best on the test part; here it is the last epoch.
 """
 
-from mucon.methods.ms_tcn.method import MS_TCN, MS_TCN_PP
+from mucon.method import Method
+from mucon.methods.frames import FrameMethod
+from mucon.methods.ms_tcn.config import MsTcnConfig, MsTcnPlusPlusConfig, demo, demo_plus_plus
 
-__all__ = ["MS_TCN", "MS_TCN_PP"]
+MS_TCN: Method[MsTcnConfig] = FrameMethod("ms_tcn", MsTcnConfig, {"breakfast": MsTcnConfig, "demo": demo})
+MS_TCN_PP: Method[MsTcnPlusPlusConfig] = FrameMethod(
+    "ms_tcn_pp", MsTcnPlusPlusConfig, {"breakfast": MsTcnPlusPlusConfig, "demo": demo_plus_plus}
+)

@@ -3,135 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
 
-from mucon.configuration import Config
-from mucon.errors import check_ranges
+from mucon.methods.frames.config import FrameConfig, FrameTrainingConfig
 from mucon.methods.ms_tcn.network import MsTcnNetworkConfig, MsTcnPlusPlusNetworkConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MsTcnLossConfig:
-    """Loss of each stage: cross-entropy of the frames + smoothing · truncated mean squared error.
-
-    Attributes:
-        smoothing: lambda, weight of the truncated mean squared error.
-        threshold: tau; a squared difference of log-probabilities counts at most tau^2.
-
-    Raises:
-        InputError: a value outside its range.
-    """
-
-    smoothing: float = 0.15
-    threshold: float = 4.0
-
-    def __post_init__(self) -> None:
-        check_ranges(
-            "loss.",
-            [
-                ("smoothing", self.smoothing, "at least 0", self.smoothing >= 0),
-                ("threshold", self.threshold, "above 0", self.threshold > 0),
-            ],
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MsTcnTrainingConfig:
-    """One video per step at a constant learning rate.
-
-    Attributes:
-        epochs: passes over the labelled videos.
-        labelled: share of the training videos whose frame labels are used, above 0; the same videos as in MuCon's
-            training with that share and seed.
-        optimiser: `adam`, or `sgd` without momentum.
-        learning_rate: rate of all epochs.
-        weight_decay: added to the gradient of every parameter.
-        clip_norm: largest norm of the gradient, or None.
-        threads: CPU threads; training sets them itself, since other numbers give other bits.
-        progress_videos: largest number of training videos with known lengths that are scored during training.
-        progress_every: epochs between two such scores; the last epoch is always scored.
-
-    Raises:
-        InputError: a value outside its range.
-    """
-
-    epochs: int = 50
-    labelled: float = 1.0
-    optimiser: Literal["adam", "sgd"] = "adam"
-    learning_rate: float = 0.0005
-    weight_decay: float = 0.0
-    clip_norm: float | None = None
-    threads: int = 1
-    progress_videos: int = 20
-    progress_every: int = 5
-
-    def __post_init__(self) -> None:
-        check_ranges(
-            "training.",
-            [
-                ("epochs", self.epochs, "at least 1", self.epochs >= 1),
-                ("labelled", self.labelled, "above 0 and at most 1", 0 < self.labelled <= 1),
-                ("learning_rate", self.learning_rate, "above 0", self.learning_rate > 0),
-                ("weight_decay", self.weight_decay, "at least 0", self.weight_decay >= 0),
-                ("clip_norm", self.clip_norm, "above 0", self.clip_norm is None or self.clip_norm > 0),
-                ("threads", self.threads, "at least 1", self.threads >= 1),
-                ("progress_videos", self.progress_videos, "at least 0", self.progress_videos >= 0),
-                ("progress_every", self.progress_every, "at least 1", self.progress_every >= 1),
-            ],
-        )
-
-    @property
-    def precision(self) -> Literal["float32"]:
-        """Precision of the arithmetic."""
-        return "float32"
-
-
-NOT_TRAINED = ("training.progress_every", "training.progress_videos", "training.threads")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MsTcnConfig(Config):
-    """Everything that determines a run of MS-TCN besides its data.
-
-    Attributes:
-        seed: random seed for initialization, shuffling and dropout.
-    """
-
-    NOT_TRAINED: ClassVar[tuple[str, ...]] = NOT_TRAINED
+class MsTcnConfig(FrameConfig):
+    """The published recipe of MS-TCN."""
 
     network: MsTcnNetworkConfig = field(default_factory=MsTcnNetworkConfig)
-    loss: MsTcnLossConfig = field(default_factory=MsTcnLossConfig)
-    training: MsTcnTrainingConfig = field(default_factory=MsTcnTrainingConfig)
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        check_ranges("", [("seed", self.seed, "at least 0", self.seed >= 0)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MsTcnPlusPlusConfig(Config):
-    """Everything that determines a run of MS-TCN++ besides its data.
-
-    Attributes:
-        seed: random seed for initialization, shuffling and dropout.
-    """
-
-    NOT_TRAINED: ClassVar[tuple[str, ...]] = NOT_TRAINED
+class MsTcnPlusPlusConfig(FrameConfig):
+    """The published recipe of MS-TCN++."""
 
     network: MsTcnPlusPlusNetworkConfig = field(default_factory=MsTcnPlusPlusNetworkConfig)
-    loss: MsTcnLossConfig = field(default_factory=MsTcnLossConfig)
-    training: MsTcnTrainingConfig = field(default_factory=lambda: MsTcnTrainingConfig(epochs=100))
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        check_ranges("", [("seed", self.seed, "at least 0", self.seed >= 0)])
+    training: FrameTrainingConfig = field(default_factory=lambda: FrameTrainingConfig(epochs=100))
 
 
 def demo() -> MsTcnConfig:
     """A small network and a short schedule for the demo data."""
     return MsTcnConfig(
         network=MsTcnNetworkConfig(stages=3, layers=7, maps=32, dropout=0.3),
-        training=MsTcnTrainingConfig(epochs=12, learning_rate=0.002),
+        training=FrameTrainingConfig(epochs=12, learning_rate=0.002),
     )
 
 
@@ -139,5 +35,5 @@ def demo_plus_plus() -> MsTcnPlusPlusConfig:
     """A small network and a short schedule for the demo data."""
     return MsTcnPlusPlusConfig(
         network=MsTcnPlusPlusNetworkConfig(stages=3, prediction_layers=7, layers=7, maps=32, dropout=0.3),
-        training=MsTcnTrainingConfig(epochs=12, learning_rate=0.002),
+        training=FrameTrainingConfig(epochs=12, learning_rate=0.002),
     )

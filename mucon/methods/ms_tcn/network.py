@@ -13,12 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from mucon.errors import check_ranges
-from mucon.methods.frame_predictor import FrameClassifier
+from mucon.methods.frames.config import FrameNetworkConfig
+from mucon.methods.frames.predictor import FrameClassifier
 from mucon.model.layers import DualDilatedLayer, ResidualLayer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MsTcnNetworkConfig:
+class MsTcnNetworkConfig(FrameNetworkConfig):
     """Size of MS-TCN.
 
     Attributes:
@@ -47,7 +48,7 @@ class MsTcnNetworkConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MsTcnPlusPlusNetworkConfig:
+class MsTcnPlusPlusNetworkConfig(FrameNetworkConfig):
     """Size of MS-TCN++.
 
     Attributes:
@@ -156,42 +157,3 @@ class MsTcnNetwork(FrameClassifier):
         """Log-probabilities `[T, N]` of the last stage, without gradients."""
         log_probs: Tensor = self(features)[-1]
         return log_probs
-
-
-def build_network(
-    config: MsTcnNetworkConfig | MsTcnPlusPlusNetworkConfig, dim: int, n_actions: int, *, seed: int
-) -> MsTcnNetwork:
-    """A network with fresh weights that depend on the seed alone; built on the CPU in float32.
-
-    They are drawn from torch's default distribution for convolutions, as in the published programs.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return config.build(dim, n_actions)
-
-
-def frame_loss(log_probs: Tensor, labels: Tensor) -> Tensor:
-    """Cross-entropy, mean over frames and summed over stages; a scalar.
-
-    Args:
-        log_probs: `[S, T, N]`.
-        labels: `[T]` int64.
-    """
-    own = log_probs.gather(2, labels.expand(len(log_probs), -1)[:, :, None])
-    return -own.sum() / len(labels)
-
-
-def smoothing_loss(log_probs: Tensor, threshold: float = 4.0) -> Tensor:
-    """Truncated mean squared error between the log-probabilities of neighbouring frames; a scalar.
-
-    Mean over T-1 frames and N classes, summed over stages; no gradient through the earlier frame. 0 for T = 1.
-
-    Args:
-        log_probs: `[S, T, N]`.
-        threshold: tau; a squared difference counts at most tau^2.
-
-    Source: MS-TCN, equations (8) to (10).
-    """
-    squares = (log_probs[:, 1:] - log_probs[:, :-1].detach()).square()
-    count = max(log_probs.shape[1] - 1, 1) * log_probs.shape[2]
-    return squares.clamp(max=threshold**2).sum() / count

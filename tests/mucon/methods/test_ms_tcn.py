@@ -19,16 +19,10 @@ from mucon.checkpoint_files import weights_sha256
 from mucon.errors import InputError
 from mucon.evaluation import evaluate
 from mucon.methods import method_named
-from mucon.methods.ms_tcn.config import MsTcnConfig, MsTcnLossConfig, MsTcnPlusPlusConfig, MsTcnTrainingConfig
-from mucon.methods.ms_tcn.learner import MsTcnLearner
-from mucon.methods.ms_tcn.network import (
-    MsTcnNetwork,
-    MsTcnNetworkConfig,
-    MsTcnPlusPlusNetworkConfig,
-    build_network,
-    frame_loss,
-    smoothing_loss,
-)
+from mucon.methods.frames.config import FrameLossConfig, FrameTrainingConfig
+from mucon.methods.frames.learner import FrameLearner, build_network, frame_loss, smoothing_loss
+from mucon.methods.ms_tcn.config import MsTcnConfig, MsTcnPlusPlusConfig
+from mucon.methods.ms_tcn.network import MsTcnNetwork, MsTcnNetworkConfig, MsTcnPlusPlusNetworkConfig
 from mucon.synthetic.grammar import synthesize
 from mucon.synthetic.grammar_config import SyntheticConfig
 from mucon.training.feed import Feed
@@ -242,10 +236,10 @@ def test_a_share_that_more_videos_would_have_to_be_annotated_for_is_refused(tmp_
 @pytest.mark.parametrize(
     ("config", "place", "settings"),
     [
-        (MsTcnTrainingConfig, "training.", {"epochs": 0, "learning_rate": 0.0, "labelled": 1.2, "threads": 0}),
-        (MsTcnTrainingConfig, "training.", {"weight_decay": -1.0, "clip_norm": 0.0, "progress_videos": -1}),
-        (MsTcnTrainingConfig, "training.", {"progress_every": 0, "labelled": math.nan}),
-        (MsTcnLossConfig, "loss.", {"smoothing": -0.1, "threshold": 0.0}),
+        (FrameTrainingConfig, "training.", {"epochs": 0, "learning_rate": 0.0, "labelled": 1.2, "threads": 0}),
+        (FrameTrainingConfig, "training.", {"weight_decay": -1.0, "clip_norm": 0.0, "progress_videos": -1}),
+        (FrameTrainingConfig, "training.", {"progress_every": 0, "labelled": math.nan}),
+        (FrameLossConfig, "loss.", {"smoothing": -0.1, "threshold": 0.0}),
         (MsTcnNetworkConfig, "network.", {"stages": 0, "layers": 0, "maps": 0, "dropout": 1.0}),
         (MsTcnPlusPlusNetworkConfig, "network.", {"prediction_layers": 0, "stages": 0, "layers": 0, "maps": -1}),
         (MsTcnConfig, "", {"seed": -1}),
@@ -273,7 +267,7 @@ def test_a_step_reads_nothing_back_from_the_device(tmp_path: Path, name: str, re
     """Tensors on torch's `meta` device have no values: reading one fails."""
     device = torch.device("meta")
     videos = [dataclasses.replace(video, labelled=True) for video in small_videos(2)]
-    learner = MsTcnLearner(name, small(name), videos, VOCABULARY, tmp_path, device, 5)
+    learner = FrameLearner(name, small(name), videos, VOCABULARY, tmp_path, device, 5)
     loop = Loop(learner, tmp_path)
     loop.feed = Feed(learner.videos, device, torch.float32, resident=resident)
     for step in range(2):
@@ -284,7 +278,7 @@ def test_a_step_reads_nothing_back_from_the_device(tmp_path: Path, name: str, re
 @pytest.mark.parametrize("name", METHODS)
 def test_a_step_on_a_gpu_never_waits_for_it(tmp_path: Path, name: str):
     videos = [dataclasses.replace(video, labelled=True) for video in small_videos(2)]
-    learner = MsTcnLearner(name, small(name), videos, VOCABULARY, tmp_path, torch.device("cuda"), 5)
+    learner = FrameLearner(name, small(name), videos, VOCABULARY, tmp_path, torch.device("cuda"), 5)
     loop = Loop(learner, tmp_path)
     loop._step(0, 0, 0, 0.01)
     torch.cuda.set_sync_debug_mode("error")

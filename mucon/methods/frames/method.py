@@ -1,4 +1,4 @@
-"""MS-TCN and MS-TCN++ as methods."""
+"""A frame classifier as a method."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ import torch
 from mucon.checkpoint_files import CONFIG, STATE, load_weights, parsing, read
 from mucon.device import choose_device
 from mucon.errors import InputError, Problem
-from mucon.method import Method
-from mucon.methods.frame_predictor import MAIN, PREDICTIONS, TASKS, FramePredictor
-from mucon.methods.ms_tcn.config import MsTcnConfig, MsTcnPlusPlusConfig, demo, demo_plus_plus
-from mucon.methods.ms_tcn.learner import MsTcnLearner
-from mucon.methods.ms_tcn.network import build_network
+from mucon.methods.frames.config import FrameConfig
+from mucon.methods.frames.learner import FrameLearner, build_network
+from mucon.methods.frames.predictor import MAIN, PREDICTIONS, TASKS, FramePredictor
 from mucon.training.loop import EpochReport, Loop
 from mucon.training.supervision import with_labels
 from mucon.videos import Video, check_training_videos
@@ -24,10 +22,10 @@ from mucon.vocabulary import Vocabulary
 
 NUMERICS = 1
 """Version of the arithmetic of training, see `mucon.method.Method.numerics`."""
-C = TypeVar("C", MsTcnConfig, MsTcnPlusPlusConfig)
+C = TypeVar("C", bound=FrameConfig)
 
 
-class MsTcn(Generic[C]):
+class FrameMethod(Generic[C]):
     """A `mucon.method.Method`; see there.
 
     Args:
@@ -60,7 +58,7 @@ class MsTcn(Generic[C]):
         """Trains on the labelled videos until the last epoch, see `Method.train`."""
         dim = check_training_videos(videos, vocabulary)
         labelled = _with_labels(config, videos)
-        learner = MsTcnLearner(self.name, config, labelled, vocabulary, Path(folder), choose_device(device), dim)
+        learner = FrameLearner(self.name, config, labelled, vocabulary, Path(folder), choose_device(device), dim)
         Loop(learner, Path(folder)).run(report, should_stop)
 
     def load(self, folder: Path, device: torch.device | str = "cpu") -> FramePredictor:
@@ -104,12 +102,6 @@ class MsTcn(Generic[C]):
         return (self.name, config.network, training.optimiser, training.threads)
 
 
-def _with_labels(config: MsTcnConfig | MsTcnPlusPlusConfig, videos: Sequence[Video]) -> list[Video]:
+def _with_labels(config: FrameConfig, videos: Sequence[Video]) -> list[Video]:
     ordered = sorted(videos, key=lambda video: video.id)
     return with_labels(ordered, config.training.labelled, config.seed)
-
-
-MS_TCN: Method[MsTcnConfig] = MsTcn("ms_tcn", MsTcnConfig, {"breakfast": MsTcnConfig, "demo": demo})
-MS_TCN_PP: Method[MsTcnPlusPlusConfig] = MsTcn(
-    "ms_tcn_pp", MsTcnPlusPlusConfig, {"breakfast": MsTcnPlusPlusConfig, "demo": demo_plus_plus}
-)

@@ -1,4 +1,4 @@
-"""The learner of MS-TCN and MS-TCN++: it visits the labelled videos and no others."""
+"""The learner of frame classifiers: it visits the labelled videos and no others."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch import Tensor
 
 from mucon.checkpoint_files import Progress, Saved, load_weights, parsing
 from mucon.errors import InputError, Problem
-from mucon.methods.ms_tcn.config import MsTcnConfig, MsTcnPlusPlusConfig
-from mucon.methods.ms_tcn.network import build_network, frame_loss, smoothing_loss
+from mucon.methods.frames.config import FrameConfig, FrameNetworkConfig
+from mucon.methods.frames.predictor import FrameClassifier
 from mucon.segments import Segmentation
 from mucon.training.loop import Schedule, resume
 from mucon.training.optimiser import Optimiser
@@ -25,7 +25,7 @@ TERMS = ("total", "frame", "smoothing")
 """Losses of every video."""
 
 
-class MsTcnLearner:
+class FrameLearner:
     """A network, its optimiser and one step; a `mucon.training.loop.Learner`.
 
     Args:
@@ -47,7 +47,7 @@ class MsTcnLearner:
     def __init__(
         self,
         method: str,
-        config: MsTcnConfig | MsTcnPlusPlusConfig,
+        config: FrameConfig,
         videos: Sequence[Video],
         vocabulary: Vocabulary,
         folder: Path,
@@ -122,3 +122,40 @@ def _labels(video: Video) -> NDArray[np.int64]:
         message, hint = "a labelled video without lengths", "annotate it or do not mark it as labelled"
         raise InputError(Problem(rule="missing", place=video.id, message=message, hint=hint))
     return labels
+
+
+def build_network(config: FrameNetworkConfig, dim: int, n_actions: int, *, seed: int) -> FrameClassifier:
+    """A network with fresh weights that depend on the seed alone; built on the CPU in float32.
+
+    They are drawn from torch's default distribution for convolutions, as in the published programs.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return config.build(dim, n_actions)
+
+
+def frame_loss(log_probs: Tensor, labels: Tensor) -> Tensor:
+    """Cross-entropy, mean over frames and summed over stages; a scalar.
+
+    Args:
+        log_probs: `[S, T, N]`.
+        labels: `[T]` int64.
+    """
+    own = log_probs.gather(2, labels.expand(len(log_probs), -1)[:, :, None])
+    return -own.sum() / len(labels)
+
+
+def smoothing_loss(log_probs: Tensor, threshold: float = 4.0) -> Tensor:
+    """Truncated mean squared error between the log-probabilities of neighbouring frames; a scalar.
+
+    Mean over T-1 frames and N classes, summed over stages; no gradient through the earlier frame. 0 for T = 1.
+
+    Args:
+        log_probs: `[S, T, N]`.
+        threshold: tau; a squared difference counts at most tau^2.
+
+    Source: MS-TCN, equations (8) to (10).
+    """
+    squares = (log_probs[:, 1:] - log_probs[:, :-1].detach()).square()
+    count = max(log_probs.shape[1] - 1, 1) * log_probs.shape[2]
+    return squares.clamp(max=threshold**2).sum() / count
