@@ -9,6 +9,7 @@ EXPERIMENT = Experiment(
     variants=(
         Variant(labels=("MuCon without L_mu",), settings={"training.labelled": 1.0, "loss.mutual_consistency": 0.0}),
         Variant(labels=("MuCon",), settings={"training.labelled": 1.0, "loss.mutual_consistency": 1.0}),
+        Variant(labels=("single frames, no context",), method="frame_mlp", prediction="frames"),
         Variant(labels=("MS-TCN",), method="ms_tcn", prediction="frames"),
         Variant(labels=("MS-TCN++",), method="ms_tcn_pp", prediction="frames"),
     ),

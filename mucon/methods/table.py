@@ -17,6 +17,7 @@ METHODS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "mucon": ("mucon.methods.mucon", "MUCON"),
         "ms_tcn": ("mucon.methods.ms_tcn", "MS_TCN"),
         "ms_tcn_pp": ("mucon.methods.ms_tcn", "MS_TCN_PP"),
+        "frame_mlp": ("mucon.methods.frame_mlp", "FRAME_MLP"),
     }
 )
 """Name of each method -> module and attribute; `mucon` first."""

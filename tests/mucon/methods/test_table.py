@@ -37,6 +37,7 @@ SETTINGS = {
         "network.maps": 8,
         "training.epochs": 2,
     },
+    "frame_mlp": {"network.maps": 8, "training.epochs": 2},
 }
 """Settings with which a step of each method takes milliseconds."""
 N_VIDEOS, N_STEPS = 3, 6
