@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from mucon.errors import EXIT_OK
-from sweeps.service.commands.options import experiment_named, experiment_names, new_console
+from sweeps.service.commands.options import experiments, new_console
 from sweeps.service.text import say
 
 
@@ -19,8 +19,7 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Lists the experiments of the package."""
     console = new_console()
-    for name in experiment_names():
-        experiment = experiment_named(name)
+    for name, experiment in experiments().items():
         tables = experiment.experiments
         rows = [row.name for row in tables[0].variants] if len(tables) == 1 else [table.name for table in tables]
         say(console, f"{name}: {experiment.title} ({'; '.join(rows)})")

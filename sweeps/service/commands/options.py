@@ -63,3 +63,8 @@ def experiment_named(name: str) -> Experiment | Collection:
     """An experiment of the package: the value `EXPERIMENT` of its module."""
     experiment: Experiment | Collection = importlib.import_module(f"sweeps.{name}").EXPERIMENT
     return experiment
+
+
+def experiments() -> dict[str, Experiment | Collection]:
+    """All experiments of the package, by name; imports them."""
+    return {name: experiment_named(name) for name in experiment_names()}

@@ -11,7 +11,7 @@ from mucon import recipes
 from mucon.config import TrainConfig
 from mucon.methods import method_named
 from sweeps.ablation_masks import EXPERIMENT
-from sweeps.service.commands.options import experiment_named, experiment_names
+from sweeps.service.commands.options import experiment_names, experiments
 from sweeps.service.plan.cells import Cell, expand, settings_by_method
 from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Collection, Experiment
@@ -163,7 +163,7 @@ def test_a_recipe_is_a_name_with_settings_on_top_of_it() -> None:
 def test_every_experiment_of_the_package_is_found_by_its_files_name() -> None:
     files = {path.stem for path in (ROOT / "sweeps").glob("*.py") if not path.stem.startswith("_")}
     assert {*experiment_names(), "api"} == files
-    assert [experiment_named(name).name for name in experiment_names()] == experiment_names()
+    assert [experiment.name for experiment in experiments().values()] == list(experiments()) == experiment_names()
 
 
 def test_no_file_beside_the_scripts_is_named_like_another_module() -> None:
