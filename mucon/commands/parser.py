@@ -73,6 +73,8 @@ class Parser(argparse.ArgumentParser):
         if self._subparsers is not None:
             words = list(itertools.takewhile(lambda word: word.startswith("-"), words))
         options = list(self._option_string_actions)
+        if any(action.nargs == argparse.REMAINDER for action in self._actions):
+            return  # the rest belongs to another parser
         problems = []
         for word in itertools.takewhile(lambda word: word != "--", words):
             name = word.partition("=")[0]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from mucon.commands.parser import Parser
 from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, InputError
 from sweeps.service.commands import list as list_command
 from sweeps.service.commands import report, reproduce, run, sync
@@ -29,7 +29,7 @@ def main(experiment: Experiment | Collection | None = None, arguments: Sequence[
     try:
         if experiment is not None:
             return run.run_script(experiment, words)
-        options = parser().parse_args(words)
+        options = parser().parse(words)
         status: int = options.run(options)
         return status
     except InputError as error:
@@ -41,9 +41,9 @@ def main(experiment: Experiment | Collection | None = None, arguments: Sequence[
         return EXIT_INTERRUPTED
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The parser of `mucon-sweeps`."""
-    whole = argparse.ArgumentParser(
+    whole = Parser(
         prog="mucon-sweeps",
         description="Runs experiments: many trainings, compared in tables, figures and MLflow.",
         epilog="example: mucon-sweeps run ablation_masks --store stores/tug --seeds 3",

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mucon.commands.parser import Parser
 from mucon.errors import InputError, Problem, nearest
 from sweeps.service.commands.options import (
     add_results,
@@ -66,7 +67,7 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
     Returns:
         The exit status.
     """
-    options = script_parser(sweep, program).parse_args(words)
+    options = script_parser(sweep, program).parse(words)
     from mucon.configuration import parse_settings
     from mucon.methods import method_named
     from sweeps.service.driver import Options, run_plan
@@ -127,10 +128,10 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
     return run_plan(plan, trials, chosen, console)
 
 
-def script_parser(sweep: Sweep, program: str | None) -> argparse.ArgumentParser:
+def script_parser(sweep: Sweep, program: str | None) -> Parser:
     """The options of a sweep's script."""
     rows = sum(len(table.variants) for table in sweep.experiments)
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=program,
         description=f"{sweep.title}: {rows} rows.",
         epilog=f"example: --store stores/tug --seeds 3 --epochs 30  (without --store: the built-in demo, "
@@ -198,7 +199,7 @@ def _check_writable(results: ResultsFolder) -> None:
     except OSError as error:
         raise InputError(
             Problem(
-                rule="unreadable",
+                rule="unwritable",
                 place="--results",
                 value=str(results.path),
                 message=f"cannot write to {results.path} ({error.strerror})",
