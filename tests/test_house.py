@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.metadata
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -215,3 +216,43 @@ def test_nothing_unpickles():
                 allowed = [k for k in node.keywords if k.arg == "allow_pickle"]
                 assert all(ast.unparse(k.value) == "False" for k in allowed), path
     assert loads == [Path("mucon/methods/published_weights.py")]
+
+
+BANNED = re.compile(r"\b(told|tells|anew|of one's own|the commonest|shall|nought)\b|that is none|\bis none (?:in|of)\b")
+
+
+def test_words_of_the_old_style_are_gone() -> None:
+    """See the style section of CONTRIBUTING.md, which alone quotes them."""
+    texts = [*SOURCES, ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "storage").glob("*.md")]
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in texts
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if BANNED.search(line)
+    ]
+    assert not found
+
+
+def words(text: str) -> int:
+    return len(re.findall(r"[A-Za-z]{2,}", text)) if "\n" not in text.strip() else 0
+
+
+def test_at_most_ten_assertions_compare_a_sentence() -> None:
+    """Tests assert rule, place and value of a problem; its sentence may change."""
+    sentences = []
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            compared = (
+                [node.test]
+                if isinstance(node, ast.Assert)
+                else [node.value]
+                if isinstance(node, ast.keyword) and node.arg == "match"
+                else []
+            )
+            sentences += [
+                f"{path.relative_to(ROOT)}:{one.lineno}: {one.value}"
+                for root in compared
+                for one in ast.walk(root)
+                if isinstance(one, ast.Constant) and isinstance(one.value, str) and words(one.value) >= 5
+            ]
+    assert len(sentences) <= 10, sentences
