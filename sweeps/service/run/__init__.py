@@ -1,1 +1,1 @@
-"""Makes trials happen: Ray, worker, resources, estimate, reproduction; the only importer of ray."""
+"""Runs trials: Ray, worker, resources, estimate, reproduction; the only importer of ray."""

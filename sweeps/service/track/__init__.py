@@ -1,1 +1,1 @@
-"""Everything that speaks MLflow's vocabulary; the only importer of mlflow."""
+"""Everything that knows MLflow's vocabulary; the only importer of mlflow."""

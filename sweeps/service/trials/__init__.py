@@ -1,1 +1,1 @@
-"""One trial on disk: identity, folder, journal, lease and result; the single source of truth."""
+"""One trial on disk: identity, directory, journal, lease and result; the single source of truth."""

@@ -41,7 +41,7 @@ class State(StrEnum):
     MISSING = "missing"
     RUNNING = "running"
     LOST = "lost"
-    """Its process died or fell silent; the trial resumes from its checkpoint."""
+    """Its process died or stopped renewing its lease; the trial resumes from its checkpoint."""
     FINISHED = "finished"
     FAILED = "failed"
     STOPPED = "stopped"

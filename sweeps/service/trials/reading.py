@@ -1,4 +1,4 @@
-"""The one reader of a trial's directory: tables, page, tracker, estimate and reproduction all read through it."""
+"""The only reader of a trial's directory, for tables, page, tracker, estimate and reproduction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ACCURACY = "progress.full.mof"
 
 
 class TrialReading:
-    """A trial's directory as it is now: each file is read once, when it is first asked for.
+    """The current content of a trial's directory; each file is read once, at its first use.
 
     Raises (every property and method):
         InputError: a file is damaged or of another format version.
@@ -31,7 +31,7 @@ class TrialReading:
 
     @property
     def exists(self) -> bool:
-        """Whether the trial has been started."""
+        """Whether the trial has started."""
         return self.folder.trial_path.exists()
 
     @cached_property
@@ -51,12 +51,12 @@ class TrialReading:
 
     @property
     def is_trained(self) -> bool:
-        """Whether the training has finished, however it was evaluated."""
+        """Whether the training has finished, evaluated or not."""
         return self.folder.training_path.exists()
 
     @cached_property
     def results(self) -> dict[str, dict[str, Any]]:
-        """The results of all evaluations by identity: the first one, then the others sorted."""
+        """Results by identity of the evaluation: the first one, then the others sorted by identity."""
         paths = sorted(self.folder.path.glob("evaluations/*/result.json"))
         results = {path.parent.name: read_versioned(path) for path in paths}
         return dict(sorted(results.items(), key=lambda item: (not item[1].get("first", False), item[0])))
@@ -68,19 +68,19 @@ class TrialReading:
 
     @property
     def first_result(self) -> dict[str, Any] | None:
-        """The result of the evaluation that was made first; None while there is none."""
+        """The result of the first evaluation; None if there is none yet."""
         return next(iter(self.results.values()), None)
 
     def result(self, evaluation: str) -> dict[str, Any] | None:
-        """The result of an evaluation; None while there is none."""
+        """The result of an evaluation; None if there is none yet."""
         path = self.folder.result_path(evaluation)
         return read_versioned(path) if path.exists() else None
 
     def state(self, evaluation: str | None = None) -> tuple[State, str | None]:
-        """The state and, where it has one, its reason.
+        """The state and, if there is one, its reason.
 
         Args:
-            evaluation: identity of the evaluation that is wanted; None for any.
+            evaluation: identity of an evaluation; None: any evaluation.
         """
         path = self.folder.path
         finished = self.folder.result_path(evaluation).exists() if evaluation else bool(self.n_results)
@@ -123,12 +123,12 @@ class TrialReading:
 
     @property
     def environment(self) -> dict[str, Any]:
-        """The newest environment record without its kind and time; empty before the trial has been started."""
+        """The newest environment record without its kind and time; empty before the trial has started."""
         return _facts(next((record for record in reversed(self.records) if record["kind"] == "environment"), {}))
 
     @property
     def training_environment(self) -> dict[str, Any]:
-        """The environment in which the newest epoch was trained; empty where the journal has no epoch."""
+        """The environment in which the newest epoch was trained; empty without epochs."""
         current: Mapping[str, Any] = {}
         environment: Mapping[str, Any] = {}
         for record in self.records:

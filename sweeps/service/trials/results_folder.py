@@ -1,4 +1,4 @@
-"""Where everything of a results folder is; no other file builds these paths."""
+"""The paths in a results folder; no other file builds them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sweeps.service.trials.reading import TrialReading
 
 @dataclass(frozen=True, slots=True)
 class ResultsFolder:
-    """A results folder: trials, sweeps, what is running, and the default tracking database.
+    """A results folder: trials, sweeps, scratch directories, and the default tracking database.
 
     Args:
         path: absolute.
@@ -35,11 +35,11 @@ class ResultsFolder:
         return TrialFolder(self.path / "trials" / identity)
 
     def reading(self, identity: str) -> TrialReading:
-        """The trial as it is now."""
+        """The current content of a trial's directory."""
         return TrialReading(self.trial(identity))
 
     def trials(self) -> list[TrialFolder]:
-        """The trials that have been started, sorted by identity."""
+        """The trials that have started, sorted by identity."""
         return [TrialFolder(path.parent) for path in sorted(self.path.glob("trials/*/trial.json"))]
 
     def sweep(self, name: str) -> Path:
