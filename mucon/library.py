@@ -149,7 +149,7 @@ class Model:
 
     def _video(self, features: NDArray[Any] | Tensor | str | Path) -> Video:
         if isinstance(features, str | Path):
-            return Video.from_arrays(str(features), _read(Path(features)))
+            return Video.from_arrays(str(features), read_features(Path(features)))
         if isinstance(features, Tensor):
             features = features.detach().cpu().float().numpy()
         return Video.from_arrays("features", features)
@@ -192,14 +192,19 @@ def load_predictor(path: str | Path, device: str = "auto") -> Predictor:
     return method.load(folder, choose_device(device))
 
 
-def _read(path: Path) -> NDArray[Any]:
+def read_features(path: Path) -> NDArray[Any]:
+    """The array of a .npy file in native byte order; never unpickles.
+
+    Raises:
+        InputError: no such file, not a .npy file, a truncated file, or an array of objects.
+    """
+    hint = "expected a .npy file of numbers [T, D], as written by numpy.save"
     try:
         with path.open("rb") as file:
             array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
     except FileNotFoundError as error:
-        raise InputError(Problem(rule="missing", place=str(path), message="no such file")) from error
+        raise InputError(Problem(rule="missing", place=str(path), message="no such file", hint=hint)) from error
     except (OSError, ValueError, EOFError) as error:
         message = f"cannot read as .npy ({error})"
-        hint = "expected an array of numbers [T, D] as written by numpy.save"
         raise InputError(Problem(rule="unreadable", place=str(path), message=message, hint=hint)) from error
-    return array
+    return array.astype(array.dtype.newbyteorder("="), copy=False)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mucon.commands.options import PREDICTIONS, add_decoding, add_device, add_run, decoding_of
 from mucon.errors import EXIT_OK, InputError, Problem
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from mucon.commands.parser import Commands
     from mucon.inference import Prediction
     from mucon.videos import Video
@@ -48,7 +46,7 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Segments or aligns each recording and prints its segments."""
-    from mucon.library import load_predictor
+    from mucon.library import load_predictor, read_features
     from mucon.videos import Video
 
     predictor = load_predictor(args.run_folder, args.device)
@@ -110,23 +108,3 @@ def check_transcript(transcript: tuple[int, ...], videos: list[Video], vocabular
     ]
     if problems:
         raise InputError(problems)
-
-
-def read_features(path: Path) -> NDArray[Any]:
-    """The array of a .npy file in native byte order; never unpickles.
-
-    Raises:
-        InputError: no such file, not a .npy file, a truncated file, or an array of objects.
-    """
-    import numpy as np
-
-    expected = "expected a .npy file of numbers [T, D], as written by numpy.save"
-    try:
-        with path.open("rb") as file:
-            array = np.lib.format.read_array(file, allow_pickle=False)
-    except FileNotFoundError as error:
-        raise InputError(Problem(rule="missing", place=str(path), message="no such file", hint=expected)) from error
-    except (OSError, ValueError, EOFError) as error:
-        message = f"cannot read as .npy ({error})"
-        raise InputError(Problem(rule="unreadable", place=str(path), message=message, hint=expected)) from error
-    return array.astype(array.dtype.newbyteorder("="), copy=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -26,7 +25,8 @@ from sweeps.service.spec.columns import MUCON, Column, Variant
 from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.spec.figure import Figure
 from sweeps.service.trials.cell_results import CellResult, read_result
-from sweeps.service.trials.folder import TrialFolder, write_json
+from sweeps.service.trials.folder import TrialFolder
+from sweeps.service.trials.json_files import read_json, write_json
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
 
@@ -237,9 +237,7 @@ def read_plan(results: ResultsFolder, name: str) -> Plan:
         InputError: no such plan, or one that is damaged or of another format version.
     """
     path = results.sweep(name) / FILE
-    try:
-        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if not path.exists():
         names = [folder.name for folder in results.sweeps(FILE)]
         raise InputError(
             Problem(
@@ -249,27 +247,8 @@ def read_plan(results: ResultsFolder, name: str) -> Plan:
                 message=f"no sweep {name!r}{nearest(name, names)} has run here (sweeps: {some(names) or 'none'})",
                 hint="run it, or name another --results folder",
             )
-        ) from None
-    except ValueError as error:
-        raise InputError(
-            Problem(
-                rule="damaged",
-                place=str(path),
-                value=str(error),
-                message=f"damaged file ({error})",
-                hint="delete it and run the sweep again; no trial is lost",
-            )
-        ) from None
-    if value.get("format_version") != FORMAT_VERSION:
-        raise InputError(
-            Problem(
-                rule="version",
-                place=str(path),
-                value=value.get("format_version"),
-                expected=f"plan format version {FORMAT_VERSION}",
-                hint="run the sweep again; no trial is lost",
-            )
         )
+    value = read_json(path, versions=(FORMAT_VERSION,), hint="run the sweep again; no trial is lost")
     return Plan(
         name=value["name"],
         title=value["title"],

@@ -5,20 +5,19 @@ The sweeps' runs on a tracking server can be rebuilt from these records, as the 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mucon.errors import InputError, Problem
-from sweeps.service.trials.folder import write_json
+from sweeps.service.trials.json_files import read_json, write_json
 from sweeps.service.trials.results_folder import ResultsFolder
 
 FORMAT_VERSION = 1
 FILE = "sweep.json"
 LINKS_FILE = "runs.json"
+HINT = "delete it and run the sweep again; no trial is lost"
 TABLE_SUFFIXES = (".md", ".csv", ".tex", ".parquet", ".html", ".png", ".svg")
 
 
@@ -136,37 +135,12 @@ def read_links(folder: Path) -> Links:
     path = folder / LINKS_FILE
     if not path.exists():
         return Links()
-    pages = _load(path)
+    pages = read_json(path, hint=HINT)
     return Links(sweep=pages.pop("", None), trials=pages)
 
 
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except ValueError as error:
-        raise InputError(
-            Problem(
-                rule="damaged",
-                place=str(path),
-                value=str(error),
-                message=f"damaged file ({error})",
-                hint="delete it and run the sweep again; no trial is lost",
-            )
-        ) from None
-
-
 def _read(path: Path) -> SweepRecord:
-    value = _load(path)
-    if value.get("format_version") != FORMAT_VERSION:
-        raise InputError(
-            Problem(
-                rule="version",
-                place=str(path),
-                value=value.get("format_version"),
-                expected=f"sweep format version {FORMAT_VERSION}",
-                hint="use the program that wrote it",
-            )
-        )
+    value = read_json(path, versions=(FORMAT_VERSION,), hint=HINT)
     return SweepRecord(
         sweep=SweepInfo(name=value["name"], title=value["title"], command=value["command"], config=value["config"]),
         experiment_name=value["experiment"],

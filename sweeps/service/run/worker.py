@@ -21,8 +21,9 @@ from mucon.training import EpochReport
 from mucon.videos import videos_of, vocabulary_of
 from storage import Store, failpoints, open_store
 from sweeps.service.trials import journal, lease, provenance
-from sweeps.service.trials.folder import State, TrialFolder, write_json
+from sweeps.service.trials.folder import State, TrialFolder
 from sweeps.service.trials.journal import Journal
+from sweeps.service.trials.json_files import write_json
 from sweeps.service.trials.lease import Lease, LeaseLostError
 from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder

@@ -18,8 +18,6 @@ Format 1 stored the first evaluation in the directory itself; `upgrade` converts
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -29,6 +27,7 @@ from typing import Any
 from mucon.errors import InputError, Problem
 from storage import failpoints
 from sweeps.service.trials import lease
+from sweeps.service.trials.json_files import read_json, write_json
 
 FORMAT_VERSION = 2
 READABLE_VERSIONS = (1, 2)
@@ -184,47 +183,10 @@ class TrialFolder:
         old.unlink()
 
 
-def write_json(path: Path, value: object) -> None:
-    """Writes a file atomically; it is durable when the call returns."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("w", encoding="utf-8") as file:
-        json.dump(value, file, allow_nan=False, ensure_ascii=False, indent=1)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-
-
 def read_versioned(path: Path) -> dict[str, Any]:
     """A trial's JSON file.
 
     Raises:
         InputError: the file is missing, damaged or of another format version.
     """
-    try:
-        value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(
-            Problem(rule="missing", place=str(path.parent), value=path.name, message=f"no {path.name} in this folder")
-        ) from None
-    except ValueError as error:
-        raise InputError(
-            Problem(
-                rule="damaged",
-                place=str(path),
-                value=str(error),
-                message=f"damaged file ({error})",
-                hint="delete that trial's folder to train it again",
-            )
-        ) from None
-    if value.get("format_version") not in READABLE_VERSIONS:
-        raise InputError(
-            Problem(
-                rule="version",
-                place=str(path),
-                value=value.get("format_version"),
-                expected=f"format version {' or '.join(map(str, READABLE_VERSIONS))}",
-                hint="use the program that wrote it, or another --results folder",
-            )
-        )
-    return value
+    return read_json(path, versions=READABLE_VERSIONS, hint="delete that trial's folder to train it again")

@@ -191,7 +191,9 @@ def facts(**lengths: tuple[int, ...] | None) -> SplitFacts:
 
 
 def identity(split: SplitFacts, config: TrainConfig) -> str:
-    return Trial.of(config, split="1", data_fingerprint=split.fingerprint(config), store="/a").identity
+    return Trial.of(
+        config, split="1", data_fingerprint=split.fingerprint(config.training.labelled, config.seed), store="/a"
+    ).identity
 
 
 def test_the_identity_of_a_trial_depends_on_the_lengths_that_it_sees():
@@ -199,7 +201,11 @@ def test_the_identity_of_a_trial_depends_on_the_lengths_that_it_sees():
     same = facts(**dict.fromkeys(names, (4, 5)))
     weak, half = TrainConfig(), TrainConfig().override("training.labelled", 0.5)
     chosen = labelled_of(names, 4, 0.5, half.seed)
-    assert same.fingerprint(weak) == same.fingerprint() == facts(**dict.fromkeys(names)).fingerprint()
+    assert (
+        same.fingerprint(weak.training.labelled, weak.seed)
+        == same.fingerprint()
+        == facts(**dict.fromkeys(names)).fingerprint()
+    )
     assert identity(same, weak) != identity(same, half) != identity(same, half.override("training.labelled", 1.0))
     for name in names:
         changed = facts(**{one: (4, 5) if one != name else (3, 6) for one in names})
@@ -211,7 +217,7 @@ def test_the_same_share_of_another_seed_has_the_fingerprint_of_its_own_videos():
     names = [f"v{i}" for i in range(9)]
     split = facts(**{name: (i % 8 + 1, 8 - i % 8) for i, name in enumerate(names)})
     half = TrainConfig().override("training.labelled", 0.5)
-    prints = {split.fingerprint(half.override("seed", seed)) for seed in range(6)}
+    prints = {split.fingerprint(half.training.labelled, seed) for seed in range(6)}
     assert len(prints) == len({frozenset(labelled_of(names, 9, 0.5, seed)) for seed in range(6)}) > 1
 
 

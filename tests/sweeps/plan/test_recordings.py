@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from mucon.config import TrainConfig
 from storage import StoreWriter, open_store
 from sweeps.service.plan.recordings import split_data, split_facts, split_names
 from tests.helpers.refusals import matching, refused
@@ -52,10 +51,7 @@ def test_a_split_has_counts_baselines_and_the_asked_ceilings(tiny_store: Path) -
 
 def test_a_fingerprint_covers_the_lengths_that_training_and_scoring_use(tiny_store: Path) -> None:
     facts = split_facts(open_store(tiny_store), "1")
-    config = TrainConfig()
-    assert facts.fingerprint() == facts.fingerprint(config) == facts.fingerprint(config.override("seed", 2))
-    half = [config.with_values({"training.labelled": 0.5, "seed": seed}) for seed in (1, 2)]
-    whole = config.override("training.labelled", 1.0)
-    prints = {facts.fingerprint(one) for one in (config, *half, whole)}
+    assert facts.fingerprint() == facts.fingerprint(0.0, 2)
+    prints = {facts.fingerprint(*one) for one in ((0.0, 1), (0.5, 1), (0.5, 2), (1.0, 1))}
     assert len(prints) == 4
-    assert facts.fingerprint(whole) == facts.fingerprint(whole.override("seed", 2))
+    assert facts.fingerprint(1.0, 1) == facts.fingerprint(1.0, 2)

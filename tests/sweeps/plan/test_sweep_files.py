@@ -31,7 +31,7 @@ def plan_of(experiment: Experiment | Collection, store: Path, results: ResultsFo
     plan, _ = make_plan(
         experiment,
         store=store,
-        base=lambda table: table.base(),
+        base=lambda table, _: table.base(),
         settings={"backbone.pool_after": "1,2"},
         seeds=[1, 2],
         splits=["1"],

@@ -15,7 +15,8 @@ from sweeps.service.tables.best import best_lines
 from sweeps.service.tables.standing import Standing
 from sweeps.service.tables.table import make_table
 from sweeps.service.trials.cell_results import CellResult
-from sweeps.service.trials.folder import State, write_json
+from sweeps.service.trials.folder import State
+from sweeps.service.trials.json_files import write_json
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
 

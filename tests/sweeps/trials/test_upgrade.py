@@ -23,7 +23,8 @@ from sweeps.service.cli import main
 from sweeps.service.run.worker import run_trial
 from sweeps.service.track.records import artifacts, read_record
 from sweeps.service.trials import lease
-from sweeps.service.trials.folder import State, TrialFolder, write_json
+from sweeps.service.trials.folder import State, TrialFolder
+from sweeps.service.trials.json_files import write_json
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
 from tests.helpers.refusals import refused

@@ -27,7 +27,7 @@ from sweeps.service.spec.figure import Figure
 from sweeps.service.stats.comparisons import seed_means
 from sweeps.service.tables.standing import Standing
 from sweeps.service.tables.table import seed_values
-from sweeps.service.trials.folder import write_json
+from sweeps.service.trials.json_files import write_json
 from sweeps.service.trials.reading import LOSS
 
 DIGESTS = "figures.json"
