@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from mucon import NUMERICS
-from mucon.commands import evaluate, predict, recipes, store, train, weights
+from mucon.commands import baselines, evaluate, predict, recipes, store, train, weights
 from mucon.commands.parser import Command, Parser
 from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_PARTIAL, DataWarning, Diverged, InputError, Interrupted
 
@@ -82,7 +82,7 @@ def build_parser() -> Parser:
     parser = Parser(prog="mucon", description=DESCRIPTION, epilog=EXAMPLE)
     parser.add_argument("--version", action=Version, nargs=0, help="print the version of mucon and of its numerics")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in (train, evaluate, predict, weights, recipes, store):
+    for command in (train, evaluate, predict, baselines, weights, recipes, store):
         command.add(commands)
     return parser
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Self
 
 from rich import box
@@ -12,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from mucon.evaluation import Evaluation
-from mucon.metrics.catalogue import metric_of, printed_metrics
+from mucon.metrics.catalogue import Task, metric_of, printed_metrics
 from mucon.training import EpochReport
 
 MATRIX_UP_TO = 8
@@ -59,17 +60,30 @@ class EpochPrinter:
             )
 
 
-def print_scores(evaluation: Evaluation) -> None:
-    """Prints a table with one row per prediction, metrics in percent, and what its means exclude."""
-    metrics = printed_metrics("alignment" if evaluation.task == "alignment" else "segmentation")
-    alignment = "alignment, " if evaluation.task == "alignment" else ""
-    table = _table(f"{len(evaluation.per_video)} recordings, {alignment}percent")
+def print_table_of_scores(
+    n_recordings: int, scores: Mapping[str, Mapping[str, float]], task: Task = "segmentation"
+) -> None:
+    """Prints a table with one row per prediction, metrics in percent.
+
+    Args:
+        n_recordings: number of scored recordings.
+        scores: prediction -> metric -> value.
+        task: selects the metrics.
+    """
+    metrics = printed_metrics(task)
+    table = _table(f"{n_recordings} recordings, {'alignment, ' if task == 'alignment' else ''}percent")
     table.add_column("", no_wrap=True)
     for metric in metrics:
         table.add_column(metric.narrow_title, justify="right")
-    for prediction, values in evaluation.scores.items():
+    for prediction, values in scores.items():
         table.add_row(prediction, *(_percent(values.get(metric.name)) for metric in metrics))
     Console().print(table)
+
+
+def print_scores(evaluation: Evaluation) -> None:
+    """Prints a table with one row per prediction, metrics in percent, and what its means exclude."""
+    task: Task = "alignment" if evaluation.task == "alignment" else "segmentation"
+    print_table_of_scores(len(evaluation.per_video), evaluation.scores, task)
     for prediction, counts in evaluation.undefined.items():
         undefined = ", ".join(
             f"{metric_of(name).narrow_title} {count}"

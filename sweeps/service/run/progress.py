@@ -15,7 +15,7 @@ from sweeps.service.plan.cells import Cell
 from sweeps.service.run.worker import Outcome
 from sweeps.service.text import clock, say
 from sweeps.service.trials.folder import State
-from sweeps.service.trials.reading import ACCURACY, LOSS
+from sweeps.service.trials.reading import LOSS, accuracy_of
 
 LINE_SECONDS = 15.0
 """Interval between progress lines, in seconds."""
@@ -105,7 +105,8 @@ class Progress:
     def epoch(self, key: str, values: Mapping[str, Any]) -> None:
         """A trial has finished an epoch."""
         earlier = self._running.get(key)
-        mof = values.get(ACCURACY, earlier.mof if earlier else None)
+        scored = accuracy_of(values)
+        mof = earlier.mof if scored is None and earlier else scored
         self._running[key] = Running(values["epoch"], values["epochs"], values[LOSS], mof, values.get("seconds"))
         self._slots = max(self._slots, len(self._running))
         now = time.monotonic()

@@ -13,6 +13,18 @@ from sweeps.service.trials.journal import Record
 LOSS = "loss.total"
 ACCURACY = "progress.full.mof"
 """Names of the two metrics of an epoch that progress lines, pages and figures show."""
+FRAME_ACCURACY = "progress.frames.mof"
+"""The accuracy of a method that predicts frames only."""
+
+
+def accuracy_of(metrics: Mapping[str, Any]) -> float | None:
+    """MoF on training videos of the prediction `full`, or of `frames` for a method without it; None if not scored.
+
+    >>> accuracy_of({"progress.frames.mof": 0.5}), accuracy_of({"loss.total": 1.0})
+    (0.5, None)
+    """
+    value: float | None = metrics.get(ACCURACY, metrics.get(FRAME_ACCURACY))
+    return value
 
 
 class TrialReading:
@@ -116,10 +128,12 @@ class TrialReading:
         return int(self.epochs[-1]["step"]) if self.epochs else 0
 
     def curve(self, metric: str) -> tuple[tuple[int, float], ...]:
-        """(epoch, value) of each epoch that has the metric."""
-        return tuple(
-            (record["step"], record["metrics"][metric]) for record in self.epochs if metric in record["metrics"]
+        """(epoch, value) of each epoch that has the metric; `ACCURACY` is that of `accuracy_of`."""
+        values = (
+            (record["step"], accuracy_of(record["metrics"]) if metric == ACCURACY else record["metrics"].get(metric))
+            for record in self.epochs
         )
+        return tuple((epoch, value) for epoch, value in values if value is not None)
 
     @property
     def environment(self) -> dict[str, Any]:
