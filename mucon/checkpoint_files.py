@@ -96,9 +96,9 @@ def write(folder: Path, saved: Saved) -> None:
     fresh, previous = _beside(folder, "new"), _beside(folder, "previous")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
-    save_file(_on_cpu(saved.weights), fresh / WEIGHTS)
+    _save(saved.weights, fresh / WEIGHTS)
     if saved.optimiser:
-        save_file(_on_cpu(saved.optimiser), fresh / _OPTIMISER)
+        _save(saved.optimiser, fresh / _OPTIMISER)
     reach("checkpoint.weights")
     if saved.facts is not None:
         _write_json(fresh / FACTS, saved.facts)
@@ -193,6 +193,14 @@ def load_weights(model: nn.Module, saved: Saved, folder: Path) -> None:
         model.load_state_dict(dict(saved.weights))
     except RuntimeError as error:
         raise InputError(_damaged(folder / WEIGHTS, f"weights do not fit the network ({_one_line(error)})")) from error
+
+
+def _save(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Writes tensors with the permissions that the process gives other files; safetensors creates 0600."""
+    path.touch()
+    permissions = path.stat().st_mode & 0o777
+    save_file(_on_cpu(tensors), path)
+    path.chmod(permissions)
 
 
 def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mucon.commands.options import TASKS, add_data, add_decoding, add_device, add_run, decoding_of
+from mucon.commands.options import TASKS, add_data, add_decoding, add_device, add_run, decoding_of, warn_if_unfinished
 from mucon.errors import EXIT_OK
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
     from storage import open_store
 
     predictor = load_predictor(args.run_folder, "cpu")
+    warn_if_unfinished(args.run_folder, predictor)
     store = open_store(args.store)
     check_same_data(predictor.vocabulary, predictor.dim, vocabulary_of(store), store.manifest.dim)
     videos = videos_of(store, args.split, args.part)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mucon.configuration import parse_settings
-from mucon.errors import InputError, Problem
+from mucon.errors import DataWarning, InputError, Problem
 from mucon.methods import METHODS
 
 if TYPE_CHECKING:
@@ -58,6 +58,20 @@ def add_settings(parser: Parser | argparse._ArgumentGroup, text: str) -> None:
 def add_decoding(parser: Parser) -> None:
     """Adds --set for the settings `decoding.*`."""
     add_settings(parser, "override a decoding setting of the run, such as decoding.beam=10 (repeatable)")
+
+
+def warn_if_unfinished(run: Path, predictor: Predictor) -> None:
+    """Warns about a run whose training has not finished."""
+    import warnings
+
+    progress = predictor.progress
+    if not progress.finished:
+        message = f"training has not finished ({progress.epoch} whole epochs)"
+        hint = "run the same `mucon train` command to resume"
+        warnings.warn(
+            DataWarning(Problem(rule="state", place=str(run), value=progress.epoch, message=message, hint=hint)),
+            stacklevel=2,
+        )
 
 
 def decoding_of(predictor: Predictor, settings: Sequence[str]) -> DecodingConfig | None:

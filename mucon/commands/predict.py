@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mucon.commands.options import PREDICTIONS, add_decoding, add_device, add_run, decoding_of
+from mucon.commands.options import PREDICTIONS, add_decoding, add_device, add_run, decoding_of, warn_if_unfinished
 from mucon.errors import EXIT_OK, InputError, Problem
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
     from mucon.videos import Video
 
     predictor = load_predictor(args.run_folder, args.device)
+    warn_if_unfinished(args.run_folder, predictor)
     decoding = decoding_of(predictor, args.settings)
     transcript = None if args.transcript is None else transcript_ids(args.transcript, predictor.vocabulary)
     videos = [Video.from_arrays(path.stem, read_features(path)) for path in args.features]

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, InputError, Problem
 from sweeps.service.plan.plan import Plan, read_plan
-from sweeps.service.plan.sweep_folder import SweepInfo, read_sweep, write_links, write_sweep
+from sweeps.service.plan.sweep_folder import SweepInfo, mark_shipped, read_sweep, write_links, write_sweep
 from sweeps.service.report.report import check_figures, present, write_report
 from sweeps.service.run.progress import Progress
 from sweeps.service.run.ray_environment import set_ray_environment
@@ -88,7 +88,8 @@ def _missing(results: Mapping[str, CellResult], trials: Mapping[str, Trial]) -> 
 
 def _is_tracked(plan: Plan) -> bool:
     """Whether the sweep has been tracked before, with the same cells."""
-    if read_sweep(plan.folder) is None:
+    record = read_sweep(plan.folder)
+    if record is None or not record.shipped:
         return False
     try:
         earlier = read_plan(plan.results, plan.name)
@@ -148,7 +149,8 @@ def _run(
         raise
     for line in shipment.lines(plan.results.path, tracker.uri):
         say(console, line)
-    if shipment.unreachable is None:
+    if shipment.complete:
+        mark_shipped(plan.folder)
         say(console, f"tracked: {shipping.where}")
     return Ran(standing=standing, interrupted=interrupted, shipped=shipment.complete)
 

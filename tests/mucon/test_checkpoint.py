@@ -207,3 +207,10 @@ def test_a_writer_killed_at_the_first_checkpoint_leaves_none(tmp_path: Path):
     assert not checkpoints.exists(folder)
     checkpoints.save(folder, make())
     assert checkpoints.exists(folder)
+
+
+def test_weights_have_the_permissions_of_other_files(tmp_path: Path) -> None:
+    checkpoints.save(tmp_path / "checkpoint", make())
+    modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "checkpoint").iterdir()}
+    (tmp_path / "other").touch()
+    assert modes == {(tmp_path / "other").stat().st_mode & 0o777}

@@ -139,3 +139,22 @@ def test_a_failed_trial_has_its_reason_under_the_table_and_is_the_only_one_to_ru
     assert small.statuses(results)[identity] == ["running", "failed", "running", "finished"]
     assert {name: records for name, records in small.journals(results).items() if name != identity} == others
     assert table_of(mended.stdout) == table_of(finished_sweep.ran.stdout)
+
+
+def test_a_shipping_thread_that_dies_is_reported_and_the_same_command_ships_what_is_missing(
+    finished_sweep: Finished, tiny_store: Path, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(finished_sweep.results, results)
+    database = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    line = [*small.command(small.MASKS, tiny_store, results), "--name", "two", "--rows", "bell, no", "box, no"]
+    line += ["--tracking-uri", database]
+    died = small.run(line, MUCON_FAILPOINT="sweeps.tracking.batch:1:raise")
+    assert died.returncode == 3
+    assert "tracked:" not in died.stdout
+    assert "FailpointError" in died.stdout
+    again = small.run(line)
+    assert (again.returncode, "tracked:" in again.stdout) == (0, True)
+    with sqlite3.connect(tmp_path / "mlflow.db") as opened:
+        query = "select status from runs join tags using (run_uuid) where key = 'trial'"
+        assert list(opened.execute(query)) == [("FINISHED",)] * 2

@@ -48,6 +48,7 @@ class SweepRecord:
         created: ISO time; the oldest of the sweeps that share a trial owns it. None if there is no such sweep.
         rows: trial identity -> row of the table.
         tables: name -> existing file.
+        shipped: whether the tracking server shows everything; assumed of records that do not say.
     """
 
     sweep: SweepInfo
@@ -55,6 +56,7 @@ class SweepRecord:
     created: str | None
     rows: Mapping[str, str]
     tables: Mapping[str, Path]
+    shipped: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +94,16 @@ def write_sweep(results: ResultsFolder, sweep: SweepInfo, experiment_name: str, 
             "config": dict(sweep.config),
             "experiment": experiment_name,
             "created": earlier.created if earlier else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "shipped": False,
             "rows": {**(earlier.rows if earlier else {}), **rows},
         },
     )
+
+
+def mark_shipped(folder: Path) -> None:
+    """Records that the tracking server shows everything; until then the same command ships again."""
+    value = read_json(folder / FILE, versions=(FORMAT_VERSION,), hint=HINT)
+    write_json(folder / FILE, {**value, "shipped": True})
 
 
 def read_sweep(folder: Path) -> SweepRecord | None:
@@ -146,5 +155,6 @@ def _read(path: Path) -> SweepRecord:
         experiment_name=value["experiment"],
         created=value["created"],
         rows=value["rows"],
+        shipped=value.get("shipped", True),
         tables={file.name: file for file in sorted(path.parent.iterdir()) if file.suffix in TABLE_SUFFIXES},
     )

@@ -109,6 +109,7 @@ def reproduce(
             f"the recordings have changed: split {trial.split} of {trial.store} has the fingerprint {fingerprint}, "
             f"the trial was trained on {trial.data_fingerprint}; other bits are expected"
         )
+        trial = replace(trial, data_fingerprint=fingerprint)
     where = before.training_environment.get("device", "auto") if device == "auto" else device
     epochs = trial.training.epochs
     say(f"training {trial.identity} again: split {trial.split}, seed {trial.config.seed}, {epochs} epochs, on {where}")

@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mucon.errors import Diverged, InputError, Interrupted
+from mucon.errors import Diverged, InputError, Interrupted, Problem
 from mucon.evaluation import Evaluation, evaluate
 from mucon.methods import method_named
 from mucon.training import EpochReport
 from mucon.videos import videos_of, vocabulary_of
 from storage import Store, failpoints, open_store
+from sweeps.service.plan.recordings import split_facts
 from sweeps.service.trials import journal, lease, provenance
 from sweeps.service.trials.folder import State, TrialFolder
 from sweeps.service.trials.journal import Journal
@@ -135,6 +136,7 @@ class _Attempt:
             self._record_start(command, {})
             raise
         self._record_start(command, {"data": {"dim": store.manifest.dim, "dtype": store.manifest.dtype}})
+        self._check_data(store)
         if not TrialReading(self.folder).is_trained:
             self._train(store)
         failpoints.reach("sweeps.worker.trained")
@@ -152,6 +154,22 @@ class _Attempt:
         )
         self.journal.append({"kind": "environment", "timestamp": journal.milliseconds(), **facts})
         self.journal.status(State.RUNNING, reason=None, host=socket.gethostname(), pid=os.getpid())
+
+    def _check_data(self, store: Store) -> None:
+        """Raises an error if the store was replaced since the trial was planned."""
+        trial = self.trial
+        facts = split_facts(store, trial.split)
+        fingerprint = facts.fingerprint(trial.training.labelled, trial.config.seed)
+        if fingerprint != trial.data_fingerprint:
+            raise InputError(
+                Problem(
+                    rule="mismatch",
+                    place=trial.store,
+                    value=fingerprint,
+                    expected=f"recordings with the fingerprint {trial.data_fingerprint}",
+                    hint="the store was replaced after the sweep was planned; run the sweep again",
+                )
+            )
 
     def _train(self, store: Store) -> None:
         method = method_named(self.trial.method)

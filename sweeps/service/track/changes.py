@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mucon.errors import some
 from sweeps.service.track.records import Point, TrialRecord
 
 POINTS_PER_BATCH = 800
@@ -64,7 +65,12 @@ class Shipment:
         if self.unreachable is not None:
             reasons = [f"cannot reach the tracking server at {uri} ({self.unreachable})"]
         else:
-            reasons = [f"trial {identity}: {reason}" for identity, reason in self.pending.items()]
+            by_reason: dict[str, list[str]] = {}
+            for identity, reason in self.pending.items():
+                by_reason.setdefault(reason, []).append(identity)
+            reasons = [
+                f"trial{'s' * (len(trials) > 1)} {some(trials)}: {reason}" for reason, trials in by_reason.items()
+            ]
         missing = f"{len(self.pending)} trial{'s' * (len(self.pending) > 1)}" if self.pending else "the sweep's tables"
         return [
             *reasons,

@@ -68,6 +68,15 @@ class Shipping:
 
     def _run(self) -> None:
         try:
+            self._ship()
+        except Exception as error:  # whatever ends this thread must not look like a complete shipment
+            reason = " ".join(f"shipping failed: {type(error).__name__}: {error}".split())
+            self._shipment = Shipment(pending={folder.identity: reason for folder in self._folders})
+        finally:
+            self._drained.set()
+
+    def _ship(self) -> None:
+        try:
             while not self._drain.wait(0.0 if not self._opened else SHIP_SECONDS):
                 if self._open():
                     self._tracker.ship(self._folders)

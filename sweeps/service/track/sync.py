@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mucon.errors import InputError, Problem
-from sweeps.service.plan.sweep_folder import SweepInfo, SweepRecord, read_sweeps, write_links
+from sweeps.service.plan.sweep_folder import SweepInfo, SweepRecord, mark_shipped, read_sweeps, write_links
 from sweeps.service.track.changes import Shipment
 from sweeps.service.track.tracker import PATIENCE_SECONDS, TRACKING_EXPERIMENT, Tracker
 from sweeps.service.trials.results_folder import ResultsFolder
@@ -48,6 +48,8 @@ def sync(results: ResultsFolder, uri: str, *, patience: float = PATIENCE_SECONDS
             shipments[record.sweep.name] = tracker.finish(folders, record.tables, patience)
             if record.created is not None:
                 write_links(results.sweep(record.sweep.name), tracker.links)
+                if shipments[record.sweep.name].complete:
+                    mark_shipped(results.sweep(record.sweep.name))
     return shipments
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -278,7 +279,7 @@ class Tracker:
 
     def _source_tags(self) -> dict[str, str]:
         return {
-            "mlflow.user": getpass.getuser(),
+            "mlflow.user": _user(),
             "mlflow.source.type": "LOCAL",
             "mlflow.source.name": script_of(self.sweep.command),
         }
@@ -326,6 +327,14 @@ class Tracker:
         if seen.state is State.FINISHED:  # only a further evaluation can change it
             return seen.journal_bytes == _journal_bytes(folder)
         return (seen.journal_bytes, seen.n_results, seen.is_held) == _signature(folder)
+
+
+def _user() -> str:
+    """Name of the user; the number of one without an entry in the password database, as in many containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
 
 
 def unreachable(uri: str, error: Exception) -> InputError:

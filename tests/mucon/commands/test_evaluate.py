@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -178,3 +179,17 @@ def test_recordings_that_have_only_transcripts_cannot_be_scored(run: Path, tmp_p
     with StoreWriter(tmp_path / "other", dim=5, dtype="float32", **NAMES) as writer:
         writer.add("silent", np.zeros((4, 5), np.float32), transcript=(0, 1), lengths=None, splits=("1:test",))
     assert "silent" in error_line(capsys, ["evaluate", str(run), "--store", str(tmp_path / "other")])
+
+
+def test_a_run_whose_training_has_not_finished_is_scored_with_a_warning(
+    store: Path, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = checkpoints.load(run / "checkpoint")
+    unfinished = dataclasses.replace(trained, progress=checkpoints.Progress(epoch=1))
+    checkpoints.save(tmp_path / "run" / "checkpoint", unfinished)
+    assert main(["evaluate", str(tmp_path / "run"), "--store", str(store), "--json"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"warning: {tmp_path / 'run'}: ")
+    assert json.loads(captured.out)["full"]
+    assert main(["evaluate", str(run), "--store", str(store), "--json"]) == 0
+    assert not capsys.readouterr().err

@@ -1,5 +1,6 @@
 """A trial by itself: every way in which it can end, and the content of its directory then."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -196,3 +197,16 @@ def test_a_directory_without_a_trial_and_one_of_another_format_version_are_refus
     folder.result_path(trial.evaluation).write_text('{"format_ver')
     with refused("damaged", place=str(folder.result_path(trial.evaluation)), n=1):
         results.reading(trial.identity).result(trial.evaluation)
+
+
+def test_a_store_that_was_replaced_since_the_trial_was_planned_fails_it_before_training(
+    tiny_store: Path, tmp_path: Path
+) -> None:
+    trial = small.make_trial(tiny_store)
+    planned = dataclasses.replace(trial, data_fingerprint="0" * 16)
+    outcome = run_trial(planned, ResultsFolder(tmp_path), device="cpu")
+    assert outcome.state is State.FAILED
+    assert outcome.reason is not None
+    assert trial.data_fingerprint in outcome.reason
+    assert "0" * 16 in outcome.reason
+    assert not ResultsFolder(tmp_path).trial(trial.identity).checkpoint_path.exists()
