@@ -6,8 +6,6 @@ import json
 import logging
 import os
 import shutil
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,11 +15,12 @@ from typing import Any, Protocol
 
 import ray
 from ray import tune
+from ray.tune.search import Searcher
 
 from mucon.training import EpochReport
-from sweeps.service.run.queue import TrialQueue
+from sweeps.service.run.interruption import interruptions
 from sweeps.service.run.resources import Resources, cpu_count
-from sweeps.service.run.source import Training, TrialSource
+from sweeps.service.run.source import Exhausted, Training, TrialSource
 from sweeps.service.run.worker import Outcome, mark_failed, run_trial
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.results_folder import ResultsFolder
@@ -110,7 +109,7 @@ def run_trials(source: TrialSource, workplace: Workplace, each: Resources, liste
     stop, storage = workplace.stop_file, workplace.scratch / "tune"
     stop.unlink(missing_ok=True)
     try:
-        with _interruptions(stop) as install, _ray() as nodes:
+        with interruptions(stop) as install, _ray() as nodes:
             install()  # Ray has replaced the handlers
             slots = each.slots(nodes)
             os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(min(slots, 200))
@@ -311,29 +310,59 @@ def _ray() -> Iterator[dict[str, tuple[float, float]]]:
             ray.shutdown()
 
 
-@contextmanager
-def _interruptions(stop: Path) -> Iterator[Callable[[], None]]:
-    """The first SIGINT or SIGTERM creates the file `stop`, the second raises KeyboardInterrupt.
+class TrialQueue(Searcher):  # type: ignore[misc]  # Ray has no types
+    """Passes requests on to Tune, a bounded number at a time.
 
-    Yields a function that installs the handlers again. Does nothing outside the main thread, which alone can have
-    handlers.
+    Args:
+        next_request: returns the config of Tune's next trial, or None if there is none at the moment; raises
+            `Exhausted` if there will be no further one.
+        at_most: number of requests inside Tune at a time.
+        stopping: once it returns true, no further request is passed on.
     """
 
-    def handle(*_: object) -> None:
-        if stop.exists():
-            raise KeyboardInterrupt
-        stop.touch()
-        os.write(2, b"stopping: running trials write a checkpoint; press Ctrl-C again to stop at once\n")
+    def __init__(
+        self,
+        next_request: Callable[[], Mapping[str, Any] | None],
+        *,
+        at_most: int,
+        stopping: Callable[[], bool],
+    ) -> None:
+        super().__init__()
+        self._next_request = next_request
+        self._inside: set[str] = set()
+        self._at_most = at_most
+        self._stopping = stopping
 
-    def install() -> None:
-        for number in before:
-            signal.signal(number, handle)
+    def suggest(self, trial_id: str) -> Any:
+        """The next request, None while there is none or enough are inside Tune, or the end."""
+        if self._stopping():
+            return Searcher.FINISHED
+        if len(self._inside) >= self._at_most:
+            return None
+        try:
+            request = self._next_request()
+        except Exhausted:
+            return Searcher.FINISHED
+        if request is None:
+            return None
+        self._inside.add(trial_id)
+        return dict(request)
 
-    is_main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)} if is_main else {}
-    install()
-    try:
-        yield install
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    def on_trial_complete(self, trial_id: str, **_: Any) -> None:
+        """Makes room for the next."""
+        self._inside.discard(trial_id)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Writes an empty file, which Tune requires; a sweep resumes from its trials' directories instead."""
+        Path(checkpoint_path).touch()
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Refuses.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("a sweep resumes from its trials' directories: run the same command again")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}

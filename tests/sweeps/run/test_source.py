@@ -17,7 +17,7 @@ from sweeps.service.trials.trial import Trial
 
 set_ray_environment()
 
-from sweeps.service.run.queue import TrialQueue  # noqa: E402  # ray reads its environment when it is imported
+from sweeps.service.run.engine import TrialQueue  # noqa: E402  # ray reads its environment when it is imported
 
 
 def trial(seed: int = 1, beam: int = 1) -> Trial:
