@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from mucon.commands.parser import Parser
 from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, InputError
+from sweeps.service.commands import compare, report, reproduce, run, sync
 from sweeps.service.commands import list as list_command
-from sweeps.service.commands import report, reproduce, run, sync
 
 if TYPE_CHECKING:
     from sweeps.service.spec.experiment import Collection, Experiment
@@ -49,6 +49,6 @@ def parser() -> Parser:
         epilog="example: mucon-sweeps run ablation_masks --store stores/tug --seeds 3",
     )
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (list_command, run, report, reproduce, sync):
+    for command in (list_command, run, report, compare, reproduce, sync):
         command.add(commands)
     return whole

@@ -100,15 +100,10 @@ class Plan:
             earlier: results of an earlier call; its finished cells are not read again.
         """
         finished = {key: result for key, result in (earlier or {}).items() if result.is_finished}
-        metrics: dict[str, set[tuple[str, str]]] = {}
-        for part in self.parts:
-            for cell in part.cells:
-                columns = part.experiment.columns
-                metrics.setdefault(cell.key, set()).update(column.of(cell.variant) for column in columns)
         return {
             cell.key: finished[cell.key]
             if cell.key in finished
-            else read_result(self.results.reading(cell.identity), cell.evaluation, metrics[cell.key])
+            else read_result(self.results.reading(cell.identity), cell.evaluation)
             for cell in self.cells
         }
 

@@ -1,8 +1,8 @@
-"""Compares rows of a table: common seeds and videos, each row against the default row, and which rows are bold."""
+"""Compares rows of a table over their seeds: each row against the default row, and which rows are bold."""
 
 from __future__ import annotations
 
-import math
+import itertools
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,17 +11,16 @@ import numpy as np
 
 from mucon.errors import InputError, Problem
 from sweeps.service.stats.significance import (
+    MIN_SEEDS,
     Floats,
     Outcome,
     friedman_with_replicates,
     holm,
-    wilcoxon_over_videos,
+    welch_over_seeds,
 )
 
 SeedValues = Mapping[tuple[str, int], float]
 """Scores of a row: (split, seed) -> value; without an entry if the cell is not finished or the score is undefined."""
-VideoValues = Mapping[tuple[str, int], Mapping[str, float | None]]
-"""Scores of a row by test video: (split, seed) -> video -> value, None if it is undefined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,17 +43,12 @@ class Comparison:
     """Tests of one row against another; p values are adjusted over all comparisons of the table.
 
     Attributes:
-        seeds: the paper's test, with splits as blocks and seeds as replicates.
-        videos: the test over test videos (mean over seeds); None if the score has no value per video.
+        seeds: Welch's test over seeds, which decides.
+        paper: the paper's test, with splits as blocks and seeds as replicates; without p below `MIN_SEEDS` seeds.
     """
 
     seeds: Outcome
-    videos: Outcome | None
-
-    @property
-    def decisive(self) -> Outcome:
-        """The paper's test, or the test over videos if only that has a p."""
-        return self.videos if self.seeds.p is None and self.videos and self.videos.p is not None else self.seeds
+    paper: Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +57,7 @@ class Bold:
 
     Attributes:
         best: index of the row with the best mean over complete seeds; None if no row has a value.
-        rows: indices of the bold rows: the best, and those that were tested and are not significantly different.
+        rows: indices of the bold rows; empty if no row is significantly worse than the best.
         against_best: test of each row against the best; None for the best and for rows without a value.
     """
 
@@ -106,91 +100,57 @@ def common_seeds(rows: Sequence[SeedValues], splits: Sequence[str] | None = None
     return Common(values=values.reshape(len(rows), len(used), len(kept)), splits=used, seeds=tuple(kept))
 
 
-def common_videos(
-    rows: Sequence[VideoValues], splits: Sequence[str], seeds: Sequence[int]
-) -> tuple[Floats, tuple[tuple[str, str], ...]]:
-    """Mean over seeds of each video for which every row has a value with every seed.
-
-    A video that is undefined for some seed is left out: its mean would be over other seeds than those of other videos.
-
-    Args:
-        rows: values by video; cells of other splits and seeds are ignored.
-        splits: names.
-        seeds: common seeds of the rows.
-
-    Returns:
-        Means `[k V]`, and (split, video) of each.
-
-    >>> row = {("1", 1): {"a": 0.2, "b": 0.5}, ("1", 2): {"a": 0.6, "b": None}}
-    >>> common_videos([row], ("1",), (1, 2))
-    (array([[0.4]]), (('1', 'a'),))
-    """
-    by_split, names = [], []
-    for split in splits if seeds else ():
-        cells = [[row.get((split, seed), {}) for seed in seeds] for row in rows]
-        videos = sorted(set.intersection(*(set(cell) for of_row in cells for cell in of_row)))
-        values = np.array(
-            [[[cell[video] for video in videos] for cell in of_row] for of_row in cells], dtype=np.float64
-        ).mean(axis=1)  # None becomes NaN, and so does its mean
-        defined = ~np.isnan(values).any(axis=0)
-        by_split.append(values[:, defined])
-        names += [(split, video) for video, is_defined in zip(videos, defined, strict=True) if is_defined]
-    means = np.concatenate(by_split, axis=1) if by_split else np.zeros((len(rows), 0))
-    return means, tuple(names)
-
-
 def compare_with_default(
-    rows: Sequence[SeedValues],
-    default: int,
-    videos: Sequence[VideoValues] | None = None,
-    *,
-    higher_is_better: bool = True,
+    rows: Sequence[SeedValues], default: int, *, higher_is_better: bool = True
 ) -> tuple[Comparison | None, ...]:
-    """Tests each row against the default row: the paper's test and the test over test videos.
+    """Tests each row against the default row: Welch's test over seeds, and the paper's test.
 
     Both are adjusted by Holm over rows - 1 comparisons, including rows without values yet: p does not change while
-    other rows are being trained. Each pair is tested on the seeds that both have on every split of the table. Direction
-    1 means that the row is better than the default row.
+    other rows are being trained. Welch's test uses the complete seeds of each row, the paper's test the seeds that both
+    have on every split of the table. Direction 1 means that the row is better than the default row.
 
     Args:
         rows: scores by cell.
         default: index of the default row.
-        videos: scores by cell and video; None if the score has no value per video.
         higher_is_better: False for errors and times.
 
     Returns:
         A comparison per row; None for the default row.
 
     Raises:
-        InputError: no row with that index, or `videos` of another length than `rows`.
+        InputError: no row with that index.
     """
-    return _compare(rows, default, videos, higher_is_better=higher_is_better)
+    if not 0 <= default < len(rows):
+        raise InputError(Problem(rule="range", place="row", value=default, expected=f"0 to {len(rows) - 1}"))
+    splits = split_names(rows)
+    others = [row for i, row in enumerate(rows) if i != default]
+    by_seed = _adjusted([_welch(row, rows[default], splits, higher_is_better, len(others)) for row in others])
+    papers = _adjusted([_paper(row, rows[default], splits, higher_is_better, len(others)) for row in others])
+    pairs: list[Comparison | None] = [
+        Comparison(seeds=seeds, paper=paper) for seeds, paper in zip(by_seed, papers, strict=True)
+    ]
+    pairs.insert(default, None)
+    return tuple(pairs)
 
 
-def best_rows(
-    rows: Sequence[SeedValues], videos: Sequence[VideoValues] | None = None, *, higher_is_better: bool = True
-) -> Bold:
-    """Selects the bold rows: the best row and every row that is not significantly different from it at 5 %.
+def best_rows(rows: Sequence[SeedValues], *, higher_is_better: bool = True) -> Bold:
+    """Selects the bold rows: the best row and every row that is not significantly worse at 5 %, if any row is.
 
-    The best row has the best mean over complete seeds, as printed in the table. Every other row is tested against it as
-    in `compare_with_default` (Holm over rows - 1); it is significantly different if its adjusted p is below 0.05 and
-    the best row has the better ranks, too. The paper's test decides; for rows with too few seeds the test over test
-    videos does. A row without any p is bold only if its mean equals the best one; no claim is made about such rows.
-    Measured with five seeds on one and on four splits: among equally good rows, a given row is not bold in 1 to 3 % of
-    the tables, and at least one row is not bold in 5 % of the tables with two or three rows and in 7 to 10 % of the
-    tables with six.
+    The best row has the best mean over complete seeds, as printed in the table. Every other row is tested against it by
+    Welch's test over seeds, adjusted by Holm over rows - 1. As the best row is chosen by its mean, no adjusted p is
+    smaller than that of the clearest difference between any two rows, adjusted over all pairs: among equally good rows,
+    however many, at most 5 % of the tables have bold. A column without a significant difference has no bold, nor has a
+    column whose best row has fewer than `MIN_SEEDS` seeds; rows with fewer seeds are not bold.
 
     Args:
         rows: scores by cell.
-        videos: scores by cell and video; None if the score has no value per video.
         higher_is_better: False for errors and times.
-
-    Raises:
-        InputError: `videos` of another length than `rows`.
 
     >>> rows = [{("1", seed): value + 0.01 * seed for seed in range(5)} for value in (0.5, 0.495, 0.4)]
     >>> best_rows(rows).rows
     (0, 1)
+    >>> best_rows(rows[:2]).rows
+    ()
     """
     sign = 1 if higher_is_better else -1
     splits = split_names(rows)
@@ -199,47 +159,42 @@ def best_rows(
     if not means:
         return Bold(best=None, rows=(), against_best=(None,) * len(rows))
     best = max(means, key=lambda i: sign * means[i])
-    comparisons = _compare(rows, best, videos, higher_is_better=higher_is_better)
-    outcomes = [pair.decisive if pair is not None and i in means else None for i, pair in enumerate(comparisons)]
-    adjusted = holm([outcome.p if outcome else None for i, outcome in enumerate(outcomes) if i != best])
+    tests = {
+        pair: _welch(rows[pair[0]], rows[pair[1]], splits, higher_is_better, len(rows) - 1)
+        for pair in itertools.permutations(means, 2)
+        if pair[1] == best or (pair[0] != best and pair[0] < pair[1])
+    }
+    clearest = min((p for p in holm([test.p for test in tests.values()]) if p is not None), default=1.0)
+    outcomes = [tests.get((i, best)) for i in range(len(rows))]
+    adjusted = holm([None if outcome is None else outcome.p for i, outcome in enumerate(outcomes) if i != best])
     adjusted.insert(best, None)
-    against = tuple(replace(o, adjusted_p=p) if o else None for o, p in zip(outcomes, adjusted, strict=True))
-    similar = [o is not None and o.p is not None and not (o.significant and o.direction < 0) for o in against]
-    equal = [i in means and math.isclose(means[i], means[best], rel_tol=0, abs_tol=1e-9) for i in range(len(rows))]
-    return Bold(
-        best=best,
-        rows=tuple(i for i in range(len(rows)) if equal[i] or similar[i]),
-        against_best=against,
+    against = tuple(
+        outcome and replace(outcome, adjusted_p=None if p is None else max(p, clearest))
+        for outcome, p in zip(outcomes, adjusted, strict=True)
+    )
+    tested = [i for i, outcome in enumerate(against) if i == best or (outcome is not None and outcome.p is not None)]
+    worse = [i for i in tested if (outcome := against[i]) is not None and outcome.significant]
+    return Bold(best=best, rows=tuple(i for i in tested if worse and i not in worse), against_best=against)
+
+
+def _welch(
+    row: SeedValues, other: SeedValues, splits: Sequence[str], higher_is_better: bool, comparisons: int
+) -> Outcome:
+    first, second = ([*seed_means(values, splits).values()] for values in (row, other))
+    return welch_over_seeds(
+        first, second, higher_is_better=higher_is_better, comparisons=comparisons, splits=max(1, len(splits))
     )
 
 
-def _compare(
-    rows: Sequence[SeedValues], other: int, videos: Sequence[VideoValues] | None, *, higher_is_better: bool
-) -> tuple[Comparison | None, ...]:
-    if not 0 <= other < len(rows):
-        raise InputError(Problem(rule="range", place="row", value=other, expected=f"0 to {len(rows) - 1}"))
-    if videos is not None and len(videos) != len(rows):
-        expected = f"scores by video of {len(rows)} rows"
-        raise InputError(Problem(rule="shape", place="videos", value=len(videos), expected=expected))
-    splits, comparisons = split_names(rows), len(rows) - 1
-    by_seed, by_video = [], []
-    for i in range(len(rows)):
-        if i == other:
-            continue
-        common = common_seeds([rows[i], rows[other]], splits=splits)
-        by_seed.append(
-            friedman_with_replicates(common.values, higher_is_better=higher_is_better, comparisons=comparisons)
-        )
-        if videos is not None:
-            means, _ = common_videos([videos[i], videos[other]], splits, common.seeds)
-            by_video.append(wilcoxon_over_videos(*means, higher_is_better=higher_is_better, comparisons=comparisons))
-    over_videos: list[Outcome | None] = [*_adjusted(by_video)] if videos is not None else [None] * comparisons
-    pairs: list[Comparison | None] = [
-        Comparison(seeds=of_seeds, videos=of_videos)
-        for of_seeds, of_videos in zip(_adjusted(by_seed), over_videos, strict=True)
-    ]
-    pairs.insert(other, None)
-    return tuple(pairs)
+def _paper(
+    row: SeedValues, other: SeedValues, splits: Sequence[str], higher_is_better: bool, comparisons: int
+) -> Outcome:
+    common = common_seeds([row, other], splits=splits)
+    outcome = friedman_with_replicates(common.values, higher_is_better=higher_is_better, comparisons=comparisons)
+    if outcome.p is not None and len(common.seeds) < MIN_SEEDS:
+        reason = f"{outcome.counted}; at least {MIN_SEEDS} seeds are needed"
+        return replace(outcome, p=None, statistic=None, direction=0, reason=reason)
+    return outcome
 
 
 def _adjusted(outcomes: Sequence[Outcome]) -> list[Outcome]:

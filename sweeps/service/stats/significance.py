@@ -1,7 +1,7 @@
-"""Significance tests over seeds, splits and test videos.
+"""Significance tests over seeds and splits.
 
 Pure functions of arrays. An array of scores is `[k B R]`: k approaches (rows of a table), B blocks (splits), R
-replicates (seeds). A test that cannot reach p < 0.05 for any scores of that shape returns a reason instead of a p.
+replicates (seeds). A test that cannot decide for scores of that shape returns a reason instead of a p.
 """
 
 from __future__ import annotations
@@ -20,23 +20,25 @@ from mucon.errors import InputError, Problem
 
 LEVEL = 0.05
 """Significance level of all tests, as in the paper."""
+MIN_SEEDS = 5
+"""Seeds of each row from which rows are tested; fewer seeds give no p, no bold and no interval."""
+SEEDS_NOTE = (
+    "the test covers new seeds on these recordings, not new recordings: seeds share the split's training and test "
+    "recordings"
+)
+"""Scope of a p of `welch_over_seeds`."""
 REPLICATES_NOTE = (
     "seeds within a split are pseudo-replicates, not independent recordings: the test compares the rows on these "
     "splits, not on new recordings; p is from the chi-squared distribution, whose false positive rate with 3 seeds on "
     "1 split is 10 % (5 seeds: 5.6 %)"
 )
 """Scope of a p of `friedman_with_replicates`."""
-VIDEOS_NOTE = "a test over test videos compares these trained models on new recordings; it does not cover new seeds"
-"""Scope of a p of `wilcoxon_over_videos`."""
-
+WELCH = "Welch's t"
 FRIEDMAN = "Friedman with replicates"
-WILCOXON = "Wilcoxon signed-rank"
 Floats = NDArray[np.float64]
 
-_EXACT_UP_TO = 50
-"""Differing videos up to which Wilcoxon's distribution is exact."""
 _DIGITS = 12
-"""Significant digits at which differences count as equal."""
+"""Significant digits at which values count as equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +46,16 @@ class Outcome:
     """Result of a test: a p, or the reason why there is none.
 
     Attributes:
-        test: `FRIEDMAN` or `WILCOXON`.
-        n: values of each approach (splits x seeds), or videos whose values differ.
+        test: name of the test, such as `WELCH` or `FRIEDMAN`.
+        n: seeds of the approach with fewer, values of each approach (splits x seeds), or videos whose values differ.
         counted: n as text, such as `5 seeds on 4 splits`.
-        smallest_p: smallest attainable p for that many values without ties, before Holm's adjustment.
+        smallest_p: smallest attainable p for that many values without ties, before Holm's adjustment; None if p has no
+            such bound.
         comparisons: number of tests in Holm's adjustment.
-        statistic: chi squared, or the smaller sum of signed ranks; None without p.
-        p: two-sided; None if no p below `LEVEL` is attainable.
+        statistic: t, chi squared, or the smaller sum of signed ranks; None without p.
+        p: two-sided; None if the values are too few to decide.
         adjusted_p: p after Holm's adjustment; None without p or before the adjustment.
-        direction: 1 if the first of two approaches has the better ranks, -1 if the second has, otherwise 0.
+        direction: 1 if the first of two approaches is better (mean or ranks), -1 if the second is, otherwise 0.
         reason: why p is None, with the number of seeds or videos that would be enough.
     """
 
@@ -72,6 +75,55 @@ class Outcome:
         """Whether the adjusted p, or p before the adjustment, is below `LEVEL`."""
         decisive = self.p if self.adjusted_p is None else self.adjusted_p
         return decisive is not None and decisive < LEVEL
+
+
+def welch_over_seeds(
+    first: ArrayLike, second: ArrayLike, *, higher_is_better: bool = True, comparisons: int = 1, splits: int = 1
+) -> Outcome:
+    """Tests whether two approaches differ over seeds: Welch's t test, two-sided.
+
+    Each value is the mean of one seed over the splits, so that differences between splits do not count as deviation.
+    Below `MIN_SEEDS` seeds there is no p. If neither approach varies over seeds (to 12 digits), p is 1 for equal means,
+    otherwise that of the exact permutation test for values that do not overlap. See `SEEDS_NOTE`.
+    Source: Welch (1947).
+
+    Args:
+        first: `[R]`, mean over splits of each seed.
+        second: `[S]`, values of the other approach; S may differ from R.
+        higher_is_better: False for errors and times.
+        comparisons: number of tests in the later adjustment by Holm.
+        splits: number of splits behind each value, for the text.
+
+    Raises:
+        InputError: a NaN or infinite value.
+
+    >>> outcome = welch_over_seeds([5, 4, 6, 3, 7], [1, 2, 1.5, 0, 2.5])
+    >>> round(outcome.statistic, 3), round(outcome.p, 4), outcome.direction, outcome.counted
+    (4.35, 0.0039, 1, '5 seeds on 1 split')
+    >>> print(welch_over_seeds([0.5, 0.6], [0.1, 0.2]).reason)
+    2 seeds on 1 split cannot tell these rows apart; at least 5 seeds are needed
+    """
+    samples = [np.asarray(values, dtype=np.float64) for values in (first, second)]
+    for sample in samples:
+        check_finite(sample)
+    sizes = [len(sample) for sample in samples]
+    counted = f"{count_text(min(sizes), 'seed')} on {count_text(splits, 'split')}"
+    shared = Outcome(test=WELCH, n=min(sizes), counted=counted, comparisons=comparisons)
+    if min(sizes) < MIN_SEEDS:
+        return replace(shared, reason=f"{counted} cannot tell these rows apart; at least {MIN_SEEDS} seeds are needed")
+    largest = max(float(np.abs(sample).max()) for sample in samples)
+    difference = float(rounded(np.array(samples[0].mean() - samples[1].mean()), largest))
+    varies = any(rounded(np.array(np.ptp(sample)), largest) for sample in samples)
+    errors = [float(sample.var(ddof=1)) / len(sample) for sample in samples]
+    if varies:
+        statistic = difference / math.sqrt(sum(errors))
+        freedom = sum(errors) ** 2 / sum(error**2 / (n - 1) for error, n in zip(errors, sizes, strict=True))
+        p = float(2 * stats.t.sf(abs(statistic), freedom))
+    else:
+        statistic = math.copysign(math.inf, difference) if difference else 0.0
+        p = 2 / math.comb(sum(sizes), sizes[0]) if difference else 1.0
+    direction = int(np.sign(difference)) * (1 if higher_is_better else -1)
+    return replace(shared, statistic=statistic, p=p, direction=direction)
 
 
 def block_ranks(values: Any, *, higher_is_better: bool = True) -> Floats:
@@ -134,11 +186,11 @@ def friedman_with_replicates(values: Any, *, higher_is_better: bool = True, comp
     """
     table = _table(values)
     k, n_blocks, n_seeds = table.shape
-    counted = f"{_count(n_seeds, 'seed')} on {_count(n_blocks, 'split')}"
+    counted = f"{count_text(n_seeds, 'seed')} on {count_text(n_blocks, 'split')}"
     smallest = smallest_attainable_p(n_blocks, n_seeds, k)
     shared = Outcome(test=FRIEDMAN, n=n_blocks * n_seeds, counted=counted, smallest_p=smallest, comparisons=comparisons)
     if smallest * comparisons >= LEVEL:
-        needed = _count(seeds_needed(n_blocks, k, comparisons), "seed")
+        needed = count_text(seeds_needed(n_blocks, k, comparisons), "seed")
         return replace(shared, reason=too_few(counted, smallest, comparisons, needed))
     ranks = block_ranks(table, higher_is_better=higher_is_better)
     deviations = ranks.mean(axis=(1, 2)) - (k * n_seeds + 1) / 2
@@ -170,61 +222,6 @@ def seeds_needed(blocks: int, k: int = 2, comparisons: int = 1) -> int:
     """
     counts = itertools.count(1)
     return next(seeds for seeds in counts if smallest_attainable_p(max(1, blocks), seeds, k) * comparisons < LEVEL)
-
-
-def wilcoxon_over_videos(
-    first: ArrayLike, second: ArrayLike, *, higher_is_better: bool = True, comparisons: int = 1
-) -> Outcome:
-    """Tests whether two approaches differ over the test videos: Wilcoxon's signed-rank test, two-sided.
-
-    Videos with equal values (to 12 digits) are left out, as by Wilcoxon; if all are equal, p = 1. The distribution is
-    exact, with or without ties, up to 50 differing videos, otherwise normal (corrected for ties, not for continuity).
-    See `VIDEOS_NOTE`.
-    Source: Wilcoxon (1945).
-
-    Args:
-        first: `[V]`, mean over seeds of each video.
-        second: `[V]`, values of the other approach for the same videos.
-        higher_is_better: False for errors.
-        comparisons: see `friedman_with_replicates`.
-
-    Raises:
-        InputError: different numbers of videos, or a NaN or infinite value.
-
-    >>> outcome = wilcoxon_over_videos([3, 4, 5, 6, 7, 8, 9], [1, 1, 1, 1, 1, 1, 9])
-    >>> outcome.p, outcome.counted, outcome.smallest_p, outcome.direction
-    (0.03125, '6 of 7 videos differ', 0.015625, 1)
-    """
-    ours, theirs = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    if ours.shape != theirs.shape or ours.ndim != 1:
-        raise InputError(
-            Problem(
-                rule="shape",
-                place="values by video",
-                value=(ours.shape, theirs.shape),
-                expected="two vectors with one value per video",
-                hint="select the videos that both have (`common_videos`)",
-            )
-        )
-    check_finite(ours)
-    check_finite(theirs)
-    differences = _rounded(ours - theirs, max(np.abs(ours).max(initial=0), np.abs(theirs).max(initial=0)))
-    different = differences[differences != 0] * (1 if higher_is_better else -1)
-    n, n_videos = len(different), len(ours)
-    counted = f"{n} of {_count(n_videos, 'video')} differ" + ("s" if n_videos == 1 else "")
-    smallest = _smallest_signed_rank_p(n_videos)
-    shared = Outcome(test=WILCOXON, n=n, counted=counted, smallest_p=smallest, comparisons=comparisons)
-    if smallest * comparisons >= LEVEL:
-        needed = next(v for v in itertools.count(1) if _smallest_signed_rank_p(v) * comparisons < LEVEL)
-        videos = _count(n_videos, "test video")
-        return replace(shared, reason=too_few(videos, smallest, comparisons, _count(needed, "video")))
-    if not n:
-        return replace(shared, statistic=0.0, p=1.0)
-    ranks = stats.rankdata(np.abs(different))
-    better, worse = float(ranks[different > 0].sum()), float(ranks[different < 0].sum())
-    statistic = min(better, worse)
-    p = _exact_signed_rank_p(ranks, statistic) if n <= _EXACT_UP_TO else float(stats.wilcoxon(different).pvalue)
-    return replace(shared, statistic=statistic, p=p, direction=int(np.sign(better - worse)))
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -264,31 +261,6 @@ def _table(values: Any) -> Floats:
     return table
 
 
-def _exact_signed_rank_p(ranks: Floats, statistic: float) -> float:
-    """Twice the probability that a random subset of the ranks sums up to the statistic or less."""
-    doubled = np.rint(2 * ranks).astype(np.int64)  # tied ranks are halves
-    probability = np.zeros(int(doubled.sum()) + 1)
-    probability[0] = 1.0
-    for rank in doubled:
-        with_it = np.concatenate([np.zeros(rank), probability[:-rank]])
-        probability = (probability + with_it) / 2
-    return min(1.0, 2 * float(probability[: round(2 * statistic) + 1].sum()))
-
-
-def _smallest_signed_rank_p(n_videos: int) -> float:
-    if n_videos <= _EXACT_UP_TO:
-        return min(1.0, 2.0 ** (1 - n_videos))
-    return float(stats.wilcoxon(np.arange(1.0, n_videos + 1)).pvalue)
-
-
-def _rounded(differences: Floats, largest: float) -> Floats:
-    """Removes rounding errors of values up to `largest`, which would hide zeros and ties."""
-    if not largest:
-        return differences
-    rounded: Floats = np.round(differences, _DIGITS - math.ceil(math.log10(largest)))
-    return rounded
-
-
 def too_few(counted: str, smallest: float, comparisons: int, needed: str) -> str:
     """The reason of an outcome without p.
 
@@ -299,7 +271,8 @@ def too_few(counted: str, smallest: float, comparisons: int, needed: str) -> str
     return f"too few values: {counted} (smallest attainable p {smallest:.3g}{adjusted}; p < {LEVEL} needs {needed})"
 
 
-def _count(n: int, unit: str) -> str:
+def count_text(n: int, unit: str) -> str:
+    """A number with its unit, such as `1 seed` and `2 seeds`."""
     return f"{n} {unit}" + ("" if n == 1 else "s")
 
 
@@ -320,3 +293,11 @@ def check_finite(values: Floats) -> None:
                 hint="leave out undefined scores",
             )
         )
+
+
+def rounded(differences: Floats, largest: float) -> Floats:
+    """Removes rounding errors of differences of values up to `largest`, which would hide zeros and ties."""
+    if not largest:
+        return differences
+    without: Floats = np.round(differences, _DIGITS - math.ceil(math.log10(largest)))
+    return without

@@ -1,4 +1,4 @@
-"""Mean over seeds with Student's t interval, which keeps its level with 3 or 5 seeds, unlike the bootstrap interval."""
+"""Mean over seeds with Student's t interval, which keeps its level with 5 seeds, unlike the bootstrap interval."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy import stats
 
 from mucon.errors import InputError, Problem
 from mucon.metrics.catalogue import DECIMALS, SCALES, Unit
-from sweeps.service.stats.significance import check_finite
+from sweeps.service.stats.significance import MIN_SEEDS, check_finite
 from sweeps.service.text import significant
 
 
@@ -23,7 +23,8 @@ class Summary:
         mean: mean over seeds.
         std: sample standard deviation (n - 1); None with one seed.
         n: number of seeds.
-        interval: lower and upper end of Student's interval of the mean; None with one seed.
+        interval: lower and upper end of Student's interval of the mean; None with fewer than `MIN_SEEDS` seeds, where
+            it is too wide to mean anything (two seeds: 9 deviations to either side).
     """
 
     mean: float
@@ -46,10 +47,10 @@ class Summary:
         Raises:
             InputError: a NaN or infinite value, or an invalid confidence level.
 
-        >>> summary = Summary.of([[0.2, 0.4, 0.3], [0.4, 0.6, 0.5]])
+        >>> summary = Summary.of([[0.2, 0.4, 0.3, 0.2, 0.4], [0.4, 0.6, 0.5, 0.4, 0.6]])
         >>> low, high = summary.interval
         >>> print(f"{summary.mean:.3f} from {low:.3f} to {high:.3f}, deviation {summary.std:.3f} of {summary.n} seeds")
-        0.400 from 0.152 to 0.648, deviation 0.100 of 3 seeds
+        0.400 from 0.276 to 0.524, deviation 0.100 of 5 seeds
         >>> Summary.of([0.4]), Summary.of([])
         (Summary(mean=0.4, std=None, n=1, interval=None), None)
         """
@@ -66,6 +67,8 @@ class Summary:
         if n == 1:
             return cls(mean, None, 1)
         std = float(seeds.std(ddof=1))
+        if n < MIN_SEEDS:
+            return cls(mean, std, n)
         half = float(stats.t.ppf((1 + confidence) / 2, n - 1)) * std / math.sqrt(n)
         return cls(mean, std, n, (mean - half, mean + half))
 

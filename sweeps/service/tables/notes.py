@@ -10,15 +10,10 @@ from sweeps.service.plan.recordings import SplitData
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.stats.comparisons import Bold, Comparison, SeedValues, common_seeds
 from sweeps.service.stats.ranking import ranking
-from sweeps.service.stats.significance import FRIEDMAN, LEVEL, REPLICATES_NOTE, VIDEOS_NOTE, WILCOXON, Outcome
+from sweeps.service.stats.significance import LEVEL, SEEDS_NOTE, WELCH
 from sweeps.service.tables.baselines import ExtraRow
 from sweeps.service.trials.cell_results import CellResult
 
-_TESTS = {
-    FRIEDMAN: f"{FRIEDMAN} (splits are blocks, seeds replicates)",
-    WILCOXON: f"{WILCOXON} over test videos (means over seeds)",
-}
-_SCOPES = {FRIEDMAN: REPLICATES_NOTE, WILCOXON: VIDEOS_NOTE}
 _DIRECTIONS = {1: "better", -1: "worse", 0: "different"}
 
 
@@ -29,7 +24,7 @@ class Notes:
     Attributes:
         data: size and most frequent action of each split.
         baselines: rows that are not better than a feature-free baseline.
-        statistics: meaning of bold, tests without a p, and the scope of the others.
+        statistics: meaning of bold, rows that cannot be told apart, and the scope of the tests.
         ranking: mean ranks over several splits.
         differences: rows that differ significantly from the default row; long, so the terminal omits them.
         missing: cells without a value, with the reason.
@@ -71,12 +66,6 @@ class Compared:
     def is_compared(self) -> bool:
         """Whether its rows were compared."""
         return self.bold.best is not None
-
-    def by_test(self, test: str) -> list[tuple[int, Outcome]]:
-        """Row index and outcome of a test against the default row."""
-        pairs = [(i, pair) for i, pair in enumerate(self.against_default) if pair is not None]
-        outcomes = [(i, pair.seeds if test == FRIEDMAN else pair.videos) for i, pair in pairs]
-        return [(i, outcome) for i, outcome in outcomes if outcome is not None]
 
 
 def data_notes(splits: Mapping[str, SplitData]) -> Iterator[str]:
@@ -135,7 +124,7 @@ def missing_notes(cells: Sequence[Cell], results: Mapping[str, CellResult]) -> I
 
 
 def statistics_notes(default: str | None, columns: Sequence[Compared]) -> Iterator[str]:
-    """What bold means, which tests have no p and why, and the scope of the others.
+    """What bold means, which rows the seeds cannot tell apart, and the scope of the tests.
 
     Args:
         default: name of the default row.
@@ -143,61 +132,55 @@ def statistics_notes(default: str | None, columns: Sequence[Compared]) -> Iterat
     """
     if not columns:
         return
-    best = [(column, outcome) for column in columns for outcome in column.bold.against_best if outcome is not None]
     comparisons = len(columns[0].values) - 1
-    holm = f" after Holm over {comparisons}" if comparisons > 1 else ""
-    deciding = _titles(columns, ((outcome.test, column) for column, outcome in best if outcome.p is not None))
-    if deciding:
-        by = "; ".join(f"in {titles} by {_TESTS[test]}" for test, titles in deciding.items())
-        yield f"bold: the best row and every row not significantly different from it (p >= {LEVEL}{holm}), {by}"
-    without = _titles(columns, ((str(outcome.reason), column) for column, outcome in best if outcome.p is None))
-    for reason, titles in without.items():
-        yield f"bold in {titles}: only the best mean, without a claim about rows that cannot be tested: {reason}"
-    if default is None:
-        yield "no default row, as no row has exactly the base settings: rows are compared with the best row only"
-    tested = {outcome.test for _, outcome in best if outcome.p is not None}
-    for test, description in _TESTS.items():
-        outcomes = [(column, outcome) for column in columns for _, outcome in column.by_test(test)]
-        tested |= {test for _, outcome in outcomes if outcome.p is not None}
-        without = _titles(columns, ((str(outcome.reason), column) for column, outcome in outcomes if outcome.p is None))
-        for reason, titles in without.items():
-            yield f"against the default row {default!r}, {description}, {titles}: {reason}"
-    yield from (scope for test, scope in _SCOPES.items() if test in tested)
+    test = f"{WELCH} over seeds{f', Holm over {comparisons}' if comparisons > 1 else ''}"
+    bold = [column for column in columns if column.bold.rows]
+    if bold:
+        titles = _titles(columns, (("bold", column) for column in bold))["bold"]
+        yield f"bold in {titles}: the best row and every row that is not significantly worse (p >= {LEVEL}, {test})"
+    outcomes = [(column, outcome) for column in columns for outcome in column.bold.against_best if outcome is not None]
+    level = [column for column in columns if not column.bold.rows]
+    tested = [column for column in level if any(o is not None and o.p is not None for o in column.bold.against_best)]
+    if tested:
+        titles = _titles(columns, (("tested", column) for column in tested))["tested"]
+        yield f"no bold in {titles}: no row is significantly worse than the best ({test})"
+    without = _titles(columns, ((outcome.reason, column) for column, outcome in outcomes if outcome.reason is not None))
+    yield from (f"{titles}: {reason}" for reason, titles in without.items())
+    if any(outcome.p is not None for _, outcome in outcomes):
+        if default is None:
+            yield "no default row, as no row has exactly the base settings: rows are compared with the best row only"
+        yield SEEDS_NOTE
 
 
 def difference_notes(default: str | None, rows: Sequence[str], columns: Sequence[Compared]) -> Iterator[str]:
-    """For each test its smallest attainable p and the rows that differ significantly from the default row.
+    """The rows that differ significantly from the default row.
 
     Args:
         default: name of the default row.
         rows: names of all rows.
         columns: the compared columns.
     """
-    for test, description in _TESTS.items():
-        outcomes = [
-            (column.column.title, rows[i], outcome)
-            for column in columns
-            for i, outcome in column.by_test(test)
-            if outcome.p is not None
-        ]
-        if not outcomes:
-            continue
-        significant: dict[str, list[str]] = {}
-        for title, row, outcome in outcomes:
-            if outcome.significant:
-                text = f"{row!r} {_DIRECTIONS[outcome.direction]} ({outcome.adjusted_p:.2g})"
-                significant.setdefault(title, []).append(text)
-        differences = "; ".join(f"{title}: {', '.join(texts)}" for title, texts in significant.items())
-        counts = dict.fromkeys(outcome.counted for _, _, outcome in outcomes)
-        counted = (
-            f"{' or '.join(counts)}; " if test == FRIEDMAN else ""
-        )  # the number of differing videos varies by pair
-        first = outcomes[0][2]
-        before = "" if first.comparisons == 1 else f" before Holm over {first.comparisons}"
-        yield (
-            f"against the default row {default!r}, {description}; {counted}smallest attainable p {first.smallest_p:.2g}"
-            f"{before}; significant differences (p < {LEVEL}): {differences or 'none'}"
-        )
+    tests = [
+        (column.column.title, rows[i], pair.seeds)
+        for column in columns
+        for i, pair in enumerate(column.against_default)
+        if pair is not None and pair.seeds.p is not None
+    ]
+    if not tests:
+        return
+    significant: dict[str, list[str]] = {}
+    for title, row, outcome in tests:
+        if outcome.significant:
+            text = f"{row!r} {_DIRECTIONS[outcome.direction]} ({outcome.adjusted_p:.2g})"
+            significant.setdefault(title, []).append(text)
+    differences = "; ".join(f"{title}: {', '.join(texts)}" for title, texts in significant.items())
+    first = tests[0][2]
+    holm = f", Holm over {first.comparisons}" if first.comparisons > 1 else ""
+    counts = " or ".join(dict.fromkeys(outcome.counted for _, _, outcome in tests))
+    yield (
+        f"against the default row {default!r} ({WELCH} over seeds{holm}; {counts}): significant differences "
+        f"(p < {LEVEL}): {differences or 'none'}; the CSV also contains p of the paper's test"
+    )
 
 
 def ranking_notes(rows: Sequence[str], columns: Sequence[Compared]) -> Iterator[str]:

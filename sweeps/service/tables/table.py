@@ -14,7 +14,6 @@ from sweeps.service.stats.comparisons import (
     Bold,
     Comparison,
     SeedValues,
-    VideoValues,
     best_rows,
     compare_with_default,
     seed_means,
@@ -70,7 +69,7 @@ class Row:
         task: task of the row, or of the rows to which a baseline applies; None for the ceiling.
         prediction: prediction that replaces the columns' predictions; None to keep those.
         default: whether the other rows are compared with it.
-        bold: for each column, whether it is best or not significantly different from the best.
+        bold: for each column, whether it is the best or not significantly worse, where other rows are (`best_rows`).
         against_default: for each column the tests against the default row; None without such tests.
         against_best: for each column the test against the column's best row; None without such a test.
     """
@@ -98,8 +97,8 @@ class Row:
 
     @property
     def p_values(self) -> tuple[float | None, ...]:
-        """For each column the adjusted p of the decisive test against the default row."""
-        return tuple(None if pair is None else pair.decisive.adjusted_p for pair in self.against_default)
+        """For each column the adjusted p of the test over seeds against the default row."""
+        return tuple(None if pair is None else pair.seeds.adjusted_p for pair in self.against_default)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,16 +194,12 @@ def _compared(
     if not column.is_tested or sum(bool(row) for row in values) < 2:
         bold = Bold(best=None, rows=(), against_best=nothing)
         return Compared(column=column, values=values, bold=bold, against_default=nothing)
-    by_video = [_video_values(cells, results, column) for cells in by_row]
-    videos = by_video if any(scores for row in by_video for scores in row.values()) else None
     higher = column.higher_is_better
     return Compared(
         column=column,
         values=values,
-        bold=best_rows(values, videos, higher_is_better=higher),
-        against_default=nothing
-        if default is None
-        else compare_with_default(values, default, videos, higher_is_better=higher),
+        bold=best_rows(values, higher_is_better=higher),
+        against_default=nothing if default is None else compare_with_default(values, default, higher_is_better=higher),
     )
 
 
@@ -217,14 +212,6 @@ def seed_values(cells: Sequence[Cell], results: Mapping[str, CellResult], column
             values[cell.split, cell.seed] = value
     whole = seed_means(values, sorted({cell.split for cell in cells}))
     return {place: value for place, value in values.items() if place[1] in whole}
-
-
-def _video_values(cells: Sequence[Cell], results: Mapping[str, CellResult], column: Column) -> VideoValues:
-    return {
-        (cell.split, cell.seed): videos.by_id(*column.of(cell.variant))
-        for cell in cells
-        if (videos := results[cell.key].videos) is not None
-    }
 
 
 def _summary(values: SeedValues) -> Summary | None:

@@ -27,12 +27,13 @@ CSV_PARTS = (
     "bold",
     "p_seeds",
     "p_seeds_holm",
-    "p_videos",
-    "p_videos_holm",
+    "p_paper",
+    "p_paper_holm",
     "p_best",
 )
 """CSV columns of each score: mean and deviation over n seeds, ends of the 95 % interval, whether it is bold; p against
-the default row over seeds and over videos, before and after Holm's adjustment; adjusted p against the best row."""
+the default row by Welch's test over seeds and by the paper's test, before and after Holm's adjustment; adjusted p of
+Welch's test against the best row."""
 
 
 def for_terminal(table: Table, console: Console) -> rich.table.Table:
@@ -104,7 +105,7 @@ def _parts(
     else:
         yield from (summary.mean, summary.std, summary.n, *(summary.interval or ("", "")))
     yield int(bold)
-    for outcome in (None, None) if against_default is None else (against_default.seeds, against_default.videos):
+    for outcome in (None, None) if against_default is None else (against_default.seeds, against_default.paper):
         yield from ("", "") if outcome is None else (outcome.p, outcome.adjusted_p)
     yield "" if against_best is None else against_best.adjusted_p
 

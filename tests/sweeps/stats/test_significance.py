@@ -3,7 +3,6 @@
 import itertools
 import math
 import re
-from collections.abc import Sequence
 from fractions import Fraction
 from random import Random
 
@@ -22,7 +21,7 @@ from sweeps.service.stats.significance import (
     rank_variance,
     seeds_needed,
     smallest_attainable_p,
-    wilcoxon_over_videos,
+    welch_over_seeds,
 )
 from sweeps.service.stats.summary import Summary
 from tests.helpers.refusals import refused
@@ -218,65 +217,36 @@ def test_the_error_rate_with_the_papers_splits_and_seeds_is_five_percent() -> No
     assert 0.03 < np.mean(wrong) < 0.075
 
 
-def signed_rank_p(differences: list[float]) -> float:
-    """From the definition: the share of all sign patterns that are at least as uneven."""
-    sizes = [abs(d) for d in differences if d]
-    ranks = [Fraction(sum(v < x for v in sizes) * 2 + sum(v == x for v in sizes) + 1, 2) for x in sizes]
-    signs = [1 if d > 0 else -1 for d in differences if d]
-
-    def unevenness(pattern: Sequence[int]) -> Fraction:
-        return abs(sum((sign * rank for sign, rank in zip(pattern, ranks, strict=True)), Fraction(0)))
-
-    patterns = list(itertools.product((1, -1), repeat=len(ranks)))
-    return sum(unevenness(pattern) >= unevenness(signs) for pattern in patterns) / len(patterns)
+@pytest.mark.parametrize(("n", "m"), [(5, 5), (5, 10), (8, 6)])
+def test_the_p_over_seeds_is_that_of_scipys_unequal_variances(n: int, m: int) -> None:
+    random = np.random.default_rng(n + m)
+    first, second = random.normal(0.7, 0.05, n), random.normal(0.65, 0.01, m)
+    outcome, expected = welch_over_seeds(first, second), stats.ttest_ind(first, second, equal_var=False)
+    assert (outcome.statistic, outcome.p) == pytest.approx((expected.statistic, expected.pvalue))
+    assert (outcome.n, outcome.direction) == (min(n, m), 1)
+    lower = welch_over_seeds(first, second, higher_is_better=False)
+    assert (lower.p, lower.direction) == (outcome.p, -1)
 
 
-@SMALL
-@given(st.lists(st.integers(-4, 4), min_size=6, max_size=9))
-def test_few_videos_have_the_exact_p_with_ties_and_zeros(differences: list[int]) -> None:
-    outcome = wilcoxon_over_videos([0.1 * d + 0.3 for d in differences], [0.3] * len(differences))
-    assert outcome.p == pytest.approx(signed_rank_p([float(d) for d in differences]))
-    assert outcome.n == sum(d != 0 for d in differences)
+@pytest.mark.parametrize(("n", "m"), [(0, 0), (1, 9), (2, 2), (4, 4), (4, 10)])
+def test_fewer_than_five_seeds_have_no_p_however_far_they_are_apart(n: int, m: int) -> None:
+    outcome = welch_over_seeds(np.linspace(0.9, 0.91, n), np.linspace(0.1, 0.11, m), splits=3)
+    assert (outcome.p, outcome.statistic, outcome.significant, outcome.direction) == (None, None, False, 0)
+    assert numbers(outcome.reason) == [n, 3, 5]
 
 
-@pytest.mark.parametrize("n_videos", [6, 20, 50, 51, 200])
-def test_without_ties_the_p_over_videos_is_scipys(n_videos: int) -> None:
-    random = np.random.default_rng(n_videos)
-    first, second = random.normal(0.2, 1, n_videos), random.normal(0, 1, n_videos)
-    outcome, expected = wilcoxon_over_videos(first, second), stats.wilcoxon(first, second)
-    assert (outcome.statistic, outcome.p) == pytest.approx((expected.statistic, expected.pvalue), rel=1e-9)
+def test_seeds_without_variation_have_the_p_of_a_permutation() -> None:
+    same = welch_over_seeds([0.1 + 0.2] * 5, [0.3] * 5)
+    assert (same.p, same.direction, same.significant) == (1.0, 0, False)
+    apart = welch_over_seeds([0.4] * 5, [0.3] * 5)
+    assert (apart.p, apart.direction) == (2 / math.comb(10, 5), 1)
+    one_varies = welch_over_seeds([0.3] * 5, [0.30, 0.31, 0.29, 0.32, 0.28])
+    assert (one_varies.p, one_varies.direction) == (1.0, 0)
 
 
-def test_many_tied_videos_have_scipys_p_corrected_for_ties() -> None:
-    differences = np.random.default_rng(3).integers(-3, 5, 120)
-    expected = stats.wilcoxon(differences[differences != 0])
-    assert wilcoxon_over_videos(0.1 * differences, np.zeros(120)).p == pytest.approx(expected.pvalue)
-
-
-def test_rounding_hides_neither_zeros_nor_ties() -> None:
-    first, second = [0.1 + 0.2, 0.7, 0.6, 0.5, 0.4, 0.9], [0.3, 0.6, 0.5, 0.4, 0.3, 1.0]
-    outcome = wilcoxon_over_videos(first, second)
-    assert outcome.counted == "5 of 6 videos differ"
-    assert outcome.p == pytest.approx(signed_rank_p([0, 1, 1, 1, 1, -1]))
-
-
-def test_equal_videos_do_not_differ_and_few_videos_have_no_p() -> None:
-    equal = wilcoxon_over_videos([0.5] * 8, [0.5] * 8)
-    assert (equal.p, equal.n, equal.counted) == (1.0, 0, "0 of 8 videos differ")
-    few = wilcoxon_over_videos([3, 4, 5, 6, 7], [0] * 5)
-    assert (few.p, few.statistic, few.smallest_p) == (None, None, 0.0625)
-    assert (few.n, few.counted) == (5, "5 of 5 videos differ")
-    assert numbers(few.reason) == [5, 0.0625, 6]
-    with refused("shape", place="video", value=((2,), (3,)), n=1):
-        wilcoxon_over_videos([1, 2], [1, 2, 3])
+def test_a_seed_without_a_finite_score_cannot_be_tested() -> None:
     with refused("range", place="scores[1]", value=math.inf, n=1):
-        wilcoxon_over_videos([1, 2], [1, math.inf])
-
-
-def test_the_error_rate_over_videos_is_five_percent() -> None:
-    random = np.random.default_rng(11)
-    wrong = [wilcoxon_over_videos(*random.normal(size=(2, 25))).significant for _ in range(400)]
-    assert 0.03 < np.mean(wrong) < 0.075
+        welch_over_seeds([1, math.inf, 1, 1, 1], [1, 2, 3, 4, 5])
 
 
 @SMALL
@@ -290,11 +260,11 @@ def test_holm_is_the_closed_test_of_bonferroni(p_values: list[float | None]) -> 
 
 
 def test_the_interval_contains_the_true_mean_as_often_as_its_level_says() -> None:
-    random = np.random.default_rng(5)
+    random = np.random.default_rng(6)
     hard = np.array([0.0, 8.0, -5.0])[:, None]
     intervals = [
         summary.interval
-        for summary in (Summary.of(random.normal(size=(3, 3)) + hard) for _ in range(400))
+        for summary in (Summary.of(random.normal(size=(3, 5)) + hard) for _ in range(400))
         if summary is not None and summary.interval is not None
     ]
     assert len(intervals) == 400
@@ -310,7 +280,8 @@ def test_the_interval_is_students() -> None:
     assert [summary.mean, summary.std, summary.n] == pytest.approx([np.mean(values), np.std(values, ddof=1), 5])
 
 
-def test_one_seed_has_no_interval_and_no_seed_no_summary() -> None:
+def test_fewer_than_five_seeds_have_no_interval_and_no_seed_no_summary() -> None:
+    assert [Summary.of(np.linspace(0.4, 0.5, n)).interval is None for n in (1, 2, 4, 5)] == [True, True, True, False]  # type: ignore[union-attr]
     assert Summary.of([[0.25], [0.75]]) == Summary(0.5, None, 1)
     assert Summary.of([]) is None
     assert Summary.of([[], []]) is None

@@ -1,7 +1,8 @@
-"""Planted differences: bold rows, p values of the tests, and reasons for missing p values."""
+"""Planted differences: bold rows, p values of the tests, and rows that too few seeds cannot tell apart."""
 
 import csv
 import io
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,14 +21,16 @@ from sweeps.service.plan.plan import Plan
 from sweeps.service.plan.recordings import split_data
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
-from sweeps.service.stats.significance import FRIEDMAN, REPLICATES_NOTE, VIDEOS_NOTE, WILCOXON, Outcome
+from sweeps.service.stats.significance import SEEDS_NOTE, WELCH, Outcome, holm
 from sweeps.service.tables.baselines import BLIND, BLIND_ALIGNMENT
+from sweeps.service.tables.latex import latex
 from sweeps.service.tables.standing import Standing
 from sweeps.service.tables.table import Seeds, Table
 from sweeps.service.tables.text import comma_separated, markdown
 from sweeps.service.trials.folder import State
 from tests.helpers.planted_sweeps import Unfinished, make_sweep
 from tests.sweeps import small
+from tests.sweeps.stats.test_comparisons import REAL
 
 COLUMNS = (
     Column(title="MoF", metric="mof"),
@@ -100,7 +103,7 @@ def against_best(table: Table, column: int) -> dict[str, Outcome]:
     return {name: outcome for name, outcome in pairs if outcome is not None}
 
 
-@pytest.mark.parametrize(("splits", "n_seeds"), [(("1",), 5), (("1", "2", "3", "4"), 3)])
+@pytest.mark.parametrize(("splits", "n_seeds"), [(("1",), 5), (("1", "2", "3", "4"), 5)])
 def test_rows_that_differ_by_more_than_noise_are_bold_only_where_they_are_best(
     tmp_path: Path, splits: tuple[str, ...], n_seeds: int
 ) -> None:
@@ -110,28 +113,27 @@ def test_rows_that_differ_by_more_than_noise_are_bold_only_where_they_are_best(
     assert bold(table, 1) == ["b", "c"], "fewer frames of boundary error are better"
     assert "**" in next(line for line in markdown(table).splitlines() if line.startswith("| b |"))
     assert all("**" not in line for line in markdown(table).splitlines() if line.startswith(("| a |", "| d |")))
-    assert {outcome.test for outcome in against_best(table, 0).values()} == {FRIEDMAN}
-    meaning, *scopes = table.notes.statistics
-    assert meaning.startswith("bold: ")
-    assert meaning.count(FRIEDMAN) == 1
-    assert scopes == [REPLICATES_NOTE, VIDEOS_NOTE]
-    by_seed, by_video = table.notes.differences
-    for name, row in (("b", 1), ("c", 2), ("d", 3)):
+    assert {outcome.test for outcome in against_best(table, 0).values()} == {WELCH}
+    meaning, scope = table.notes.statistics
+    assert meaning.startswith("bold in every score: ")
+    assert WELCH in meaning
+    assert scope == SEEDS_NOTE
+    (differences,) = table.notes.differences
+    for row, name in ((1, "b"), (2, "c"), (3, "d")):
         pair = table.rows[row].against_default[0]
         assert pair is not None
         assert pair.seeds.significant
-        assert f"{name!r} better ({pair.seeds.adjusted_p:.2g})" in by_seed
-    assert WILCOXON in by_video
-    assert by_video.endswith(": none")
+        assert f"{name!r} better ({pair.seeds.adjusted_p:.2g})" in differences
 
 
-def test_where_nothing_differs_every_row_is_bold_and_none_differs_from_the_default(tmp_path: Path) -> None:
-    _, table = planted(tmp_path, {"a": 0.0, "b": 0.0, "c": 0.0}, videos_differ=False)
-    assert bold(table, 0) == ["a", "b", "c"]
+def test_where_nothing_differs_no_row_is_bold_and_none_differs_from_the_default(tmp_path: Path) -> None:
+    _, table = planted(tmp_path, {"a": 0.0, "b": 0.0, "c": 0.0}, n_seeds=8, videos_differ=False)
+    assert bold(table, 0) == []
     pairs = [row.against_default[0] for row in table.rows[1:3]]
     assert not any(pair is None or pair.seeds.significant for pair in pairs)
-    assert len(table.notes.differences) == 2
-    assert all(note.endswith(": none") for note in table.notes.differences)
+    assert table.notes.statistics[0].startswith("no bold in every score: ")
+    (differences,) = table.notes.differences
+    assert ": none; " in differences
 
 
 def test_times_are_neither_tested_nor_bold(tmp_path: Path) -> None:
@@ -140,24 +142,41 @@ def test_times_are_neither_tested_nor_bold(tmp_path: Path) -> None:
     assert [row.p_values[2] for row in table.rows] == [None, None, None, None]
 
 
-def test_with_too_few_seeds_the_videos_decide_and_the_notes_report_it(tmp_path: Path) -> None:
-    _, table = planted(tmp_path, {"a": 0.0, "b": 0.2, "c": 0.2}, n_seeds=2, noise=0.001)
-    assert "b" in bold(table, 0) or "c" in bold(table, 0)
-    assert "a" not in bold(table, 0)
-    assert {outcome.test for outcome in against_best(table, 0).values()} == {WILCOXON}
-    meaning, without, *scopes = table.notes.statistics
-    assert WILCOXON in meaning
-    assert FRIEDMAN not in meaning
-    pair = table.rows[1].against_default[0]
-    assert pair is not None
-    assert (pair.seeds.p, pair.seeds.adjusted_p, pair.seeds.counted) == (None, None, "2 seeds on 1 split")
-    assert pair.seeds.smallest_p == pytest.approx(0.121, abs=5e-4)
-    assert all(text in without for text in ("'a'", FRIEDMAN, str(pair.seeds.reason)))
-    assert all(text in str(pair.seeds.reason) for text in ("2 seeds on 1 split", "0.121", "0.243", "4 seeds"))
-    assert scopes == [VIDEOS_NOTE]
-    assert pair.videos is not None
-    assert pair.videos.direction == 1
-    assert table.rows[1].p_values[0] == pair.videos.adjusted_p
+@pytest.mark.parametrize("n_seeds", [1, 2, 4])
+def test_fewer_than_five_seeds_give_no_bold_and_no_p_however_clear_the_videos_are(tmp_path: Path, n_seeds: int) -> None:
+    """Each row has the same value in each of its videos, 20 points above the next row's."""
+    plan, table = planted(tmp_path, {"a": 0.0, "b": 0.2, "c": 0.4}, n_seeds=n_seeds, noise=0.001, n_videos=60)
+    assert not any(any(row.bold) for row in table.rows)
+    assert {p for row in table.rows for p in row.p_values} == {None}
+    (note,) = table.notes.statistics
+    assert all(text in note for text in ("every score", f"{n_seeds} seed", "5 seeds"))
+    assert table.notes.differences == ()
+    lines = list(csv.DictReader(io.StringIO(comma_separated(table))))
+    assert {line[name] for line in lines for name in line if ".p_" in name} == {""}
+    assert {line[name] for line in lines for name in line if name.endswith(".bold")} == {"0"}
+    assert "**" not in markdown(table).replace(f"**{table.title}**", "")
+    assert "\\textbf" not in latex(table)
+    assert len(plan.cells) == 3 * n_seeds
+
+
+def test_no_table_of_two_seeds_of_one_real_configuration_claims_a_difference(tmp_path: Path) -> None:
+    """Five real seeds in all 15 groupings of two against two."""
+    with np.load(REAL) as arrays:
+        mof, videos = arrays["scores"][:5, 0], arrays["mof_by_video"].shape[1]
+    pairs = list(itertools.combinations(range(5), 2))
+    groupings = [(a, b) for a, b in itertools.combinations(pairs, 2) if not {*a} & {*b}]
+    assert len(groupings) == 15
+    for i, grouping in enumerate(groupings):
+        seeds = dict(zip("ab", grouping, strict=True))
+
+        def score(row: str, split: str, seed: int, prediction: str, seeds: dict[str, tuple[int, ...]] = seeds) -> float:
+            return float(mof[seeds[row][seed - 1]])
+
+        plan = make_sweep(tmp_path / str(i), experiment("ab", "a"), score, n_seeds=2, n_videos=videos)
+        table = Standing.of(plan).tables["planted"]
+        assert not any(any(row.bold) for row in table.rows)
+        assert {p for row in table.rows for p in row.p_values} == {None}
+        assert table.notes.differences == ()
 
 
 def test_p_values_are_those_of_the_tests_without_and_with_holm(tmp_path: Path) -> None:
@@ -167,16 +186,16 @@ def test_p_values_are_those_of_the_tests_without_and_with_holm(tmp_path: Path) -
     results = plan.read_results()
     for cell in plan.cells:
         scores[cell.variant.name].append(results[cell.key].scores["full"]["mof"])
-    p = {name: float(stats.kruskal(scores["a"], scores[name]).pvalue) for name in ("b", "c")}
-    smaller, larger = sorted(p.values())
-    adjusted = {smaller: min(1.0, 2 * smaller), larger: max(min(1.0, 2 * smaller), larger)}
     rows = list(csv.DictReader(io.StringIO(comma_separated(table))))
-    assert rows[0]["full.mof.p_seeds"] == ""
-    for place, name in ((1, "b"), (2, "c")):
-        assert float(rows[place]["full.mof.p_seeds"]) == pytest.approx(p[name])
-        assert float(rows[place]["full.mof.p_seeds_holm"]) == pytest.approx(adjusted[p[name]])
-        assert table.rows[place].p_values[0] == pytest.approx(adjusted[p[name]])
-        assert float(rows[place]["full.mof.p_videos"]) <= float(rows[place]["full.mof.p_videos_holm"])
+    tests = {
+        "p_seeds": [float(stats.ttest_ind(scores["a"], scores[n], equal_var=False).pvalue) for n in "bc"],
+        "p_paper": [float(stats.kruskal(scores["a"], scores[n]).pvalue) for n in "bc"],
+    }
+    for name, p in tests.items():
+        assert rows[0][f"full.mof.{name}"] == ""
+        assert [float(row[f"full.mof.{name}"]) for row in rows[1:3]] == pytest.approx(p)
+        assert [float(row[f"full.mof.{name}_holm"]) for row in rows[1:3]] == pytest.approx(holm(p))
+    assert [row.p_values[0] for row in table.rows[1:3]] == pytest.approx(holm(tests["p_seeds"]))
     summary = table.rows[1].summaries[0]
     assert summary is not None
     assert summary.interval is not None
@@ -187,7 +206,7 @@ def test_p_values_are_those_of_the_tests_without_and_with_holm(tmp_path: Path) -
 def test_a_row_whose_cells_have_no_value_is_neither_bold_nor_tested(tmp_path: Path) -> None:
     lost = {("b", "1", seed): Unfinished("diverged", "loss is inf") for seed in range(1, 6)}
     plan, table = planted(tmp_path, {"a": 0.0, "b": 0.3, "c": 0.0}, unfinished=lost)
-    assert bold(table, 0) == ["a", "c"]
+    assert bold(table, 0) == []
     assert (table.rows[1].summaries[0], table.rows[1].seeds) == (None, Seeds(0, 5))
     assert table.rows[1].against_best == (None, None, None)
     lost_cells = [cell for cell in plan.cells if cell.variant.name == "b"]
@@ -214,25 +233,6 @@ def test_without_a_default_row_rows_are_compared_with_the_best_only(tmp_path: Pa
     _, with_default = planted(tmp_path / "with_default", {"a": 0.0, "b": 0.2})
     extra = set(table.notes.statistics) - set(with_default.notes.statistics)
     assert [note.startswith("no default row") for note in extra] == [True]
-
-
-def test_where_no_test_can_decide_only_the_best_mean_is_bold_with_the_reason(tmp_path: Path) -> None:
-    _, table = planted(tmp_path, {"a": 0.0, "b": 0.2}, n_seeds=1, n_videos=5)
-    assert bold(table, 0) == ["b"]
-    (outcome,) = against_best(table, 0).values()
-    assert (outcome.p, outcome.counted) == (None, "1 seed on 1 split")
-    meaning = table.notes.statistics[0]
-    assert meaning.startswith("bold ")
-    assert meaning.endswith(str(outcome.reason))
-    pair = table.rows[1].against_default[0]
-    assert pair is not None
-    assert pair.videos is not None
-    reasons = [str(pair.seeds.reason), str(pair.videos.reason)]
-    assert [note.endswith(reason) for note, reason in zip(table.notes.statistics[1:], reasons, strict=True)] == [
-        True,
-        True,
-    ]
-    assert table.notes.differences == ()
 
 
 def test_the_default_row_has_the_settings_of_the_base_and_preferably_shows_full() -> None:
@@ -342,7 +342,7 @@ def test_too_few_splits_are_ranked_without_a_claim(tmp_path: Path) -> None:
 
 def test_notes_are_listed_by_kind(tmp_path: Path) -> None:
     lost = {("b", "1", 1): Unfinished("failed", "no cake")}
-    _, table = planted(tmp_path, {"a": -0.4, "b": 0.2, "c": 0.1}, splits=("1", "2", "3"), n_seeds=3, unfinished=lost)
+    _, table = planted(tmp_path, {"a": -0.4, "b": 0.2, "c": 0.1}, splits=("1", "2", "3"), n_seeds=6, unfinished=lost)
     notes = table.notes
     kinds = (notes.data, notes.baselines, notes.statistics, notes.ranking, notes.differences, notes.missing)
     assert all(kinds)

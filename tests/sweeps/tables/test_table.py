@@ -82,7 +82,7 @@ def test_a_row_is_the_mean_and_the_sample_deviation_over_seeds() -> None:
 def test_markdown_has_the_formats_of_the_fields_and_the_notes() -> None:
     table = whole()
     text = tables_text.markdown(table)
-    assert "| box | no | **60.0±10.0** | **0.720±0.010** | **30.0±5.0** | 3 |" in text
+    assert "| box | no | 60.0±10.0 | 0.720±0.010 | 30.0±5.0 | 3 |" in text
     assert f"| {BLIND} |  | 55.7 | 0.500 | 55.7 |  |" in text
     assert [line.removeprefix("- ") for line in text.splitlines() if line.startswith("- ")] == list(table.notes)
     (data,) = table.notes.data
