@@ -21,8 +21,8 @@ from tests.helpers.refusals import refused
 
 REAL = Path(__file__).parents[2] / "data" / "tug_seeds.npz"
 """Test scores of 20 trainings of one configuration on tug that differ only in the seed, prediction `full`: `scores` by
-seed and metric (MoF, Edit, F1@10/25/50), `mof_by_video` by seed and video. Made by `python sweeps/ablation_masks.py --store
-stores/tug --rows 'box, no' --seeds 20 --epochs 30 --set training.lr_drop_epoch=20`."""
+seed and metric (MoF, Edit, F1@10/25/50), `mof_by_video` by seed and video. Made by `python sweeps/ablation_masks.py
+--store stores/tug --rows 'box, no' --seeds 20 --epochs 30 --set training.lr_drop_epoch=20`."""
 HARD = {"1": 0.0, "2": 0.2, "3": -0.1, "4": 0.05}
 
 
