@@ -24,7 +24,7 @@ class Notes:
     Attributes:
         data: size and most frequent action of each split.
         baselines: rows that are not better than a feature-free baseline.
-        statistics: meaning of bold, rows that cannot be told apart, and the scope of the tests.
+        statistics: meaning of bold, rows that the seeds cannot separate, and the scope of the tests.
         ranking: mean ranks over several splits.
         differences: rows that differ significantly from the default row; long, so the terminal omits them.
         missing: cells without a value, with the reason.
