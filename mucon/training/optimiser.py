@@ -13,6 +13,8 @@ from mucon.errors import InputError, Problem
 ADAM_DECAY = (0.9, 0.999)
 """Decay of the running means of the gradient and of its square; torch's defaults."""
 ADAM_EPSILON = 1e-8
+ALIGNMENT = 16
+"""Floats to a multiple of which each parameter begins on a GPU, whose products are slower on unaligned memory."""
 
 
 class Descent(Protocol):
@@ -43,16 +45,26 @@ class Optimiser:
         config: kind, weight decay and clipping.
         groups: name -> parameters that are clipped together, in their order in memory; together all parameters of the
             model. By default one group, `all`.
+        alignment: each parameter begins at a multiple of so many floats, after zeros that stay zero; by default
+            `ALIGNMENT` on a GPU and 1 on a CPU, where zeros would change the last bits of the norms.
     """
 
     def __init__(
-        self, model: nn.Module, config: Descent, groups: Mapping[str, Sequence[nn.Parameter]] | None = None
+        self,
+        model: nn.Module,
+        config: Descent,
+        groups: Mapping[str, Sequence[nn.Parameter]] | None = None,
+        *,
+        alignment: int | None = None,
     ) -> None:
         self.config = config
         names = {id(parameter): name for name, parameter in model.named_parameters()}
         groups = {"all": list(model.parameters())} if groups is None else groups
         parameters = [p for group in groups.values() for p in group]
-        self.weights = torch.cat([p.detach().reshape(-1) for p in parameters])
+        multiple = alignment or (ALIGNMENT if parameters[0].is_cuda else 1)
+        self.weights = torch.cat(
+            [nn.functional.pad(p.detach().reshape(-1), (0, -p.numel() % multiple)) for p in parameters]
+        )
         self.gradients = torch.zeros_like(self.weights)
         self.groups: dict[str, Tensor] = {}
         self.places: dict[str, tuple[slice, torch.Size]] = {}
@@ -64,7 +76,7 @@ class Optimiser:
                 self.places[names[id(parameter)]] = (slice(start, stop), parameter.shape)
                 parameter.data = self.weights[start:stop].view_as(parameter)
                 parameter.grad = self.gradients[start:stop].view_as(parameter)
-                start = stop
+                start = stop + (-parameter.numel() % multiple)
             self.groups[name] = self.gradients[first:start]
         n_moments = 2 if config.optimiser == "adam" else 0
         self.moments = [torch.zeros_like(self.weights) for _ in range(n_moments)]

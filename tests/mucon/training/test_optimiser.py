@@ -59,6 +59,30 @@ def test_every_parameter_is_in_one_of_the_two_groups():
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam"])
+def test_aligned_parameters_learn_the_same_and_their_state_does_not_show_it(kind: str):
+    config = TrainingConfig(optimiser=kind, weight_decay=0.3, clip_norm=0.05)
+    models = [small_model().double().eval() for _ in range(2)]
+    plain, aligned = (
+        Optimiser(model, config, parameter_groups(model), alignment=alignment)
+        for model, alignment in zip(models, (1, 16), strict=True)
+    )
+    for parameter in models[1].parameters():
+        assert parameter.storage_offset() % 16 == parameter.grad.storage_offset() % 16 == 0
+    assert any(parameter.storage_offset() % 16 for parameter in models[0].parameters())
+    for _ in range(3):
+        for model in models:
+            learn(model, draw(1))
+        torch.testing.assert_close(aligned.step(0.5), plain.step(0.5), rtol=1e-10, atol=0)
+    assert_same_weights(*models)
+    assert plain.state().keys() == aligned.state().keys()
+    aligned.load_state(plain.state())
+    assert all(torch.equal(tensor, plain.state()[name]) for name, tensor in aligned.state().items())
+    n_padding = len(aligned.weights) - sum(parameter.numel() for parameter in models[1].parameters())
+    assert n_padding > 0
+    assert int((aligned.weights == 0).sum()) >= n_padding
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam"])
 @pytest.mark.parametrize("clip_norm", [0.05, 100.0])
 def test_the_optimiser_does_what_torch_does_with_two_clipped_groups(kind: str, clip_norm: float):
     config = TrainingConfig(optimiser=kind, weight_decay=0.3, clip_norm=clip_norm)
