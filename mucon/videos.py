@@ -84,13 +84,21 @@ class Video:
 
     def features(self, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Tensor:
         """Loads the features `[T, D]` to a device and converts them there."""
-        array = self.read()
-        if not array.flags.writeable:
-            array = array.copy()
-        source = torch.from_numpy(np.ascontiguousarray(array))
-        if torch.device(device).type == "cuda":
-            source = source.pin_memory()  # makes the copy asynchronous
-        return source.to(device, non_blocking=True).to(dtype)
+        return self.stored_features(device).to(dtype)
+
+    def stored_features(self, device: torch.device | str = "cpu") -> Tensor:
+        """Loads the features `[T, D]` to a device in the type in which they are stored.
+
+        For a GPU they are copied once into pinned memory, so that their transfer is asynchronous. torch uses this
+        memory again as soon as the transfer is complete.
+        """
+        array, device = self.read(), torch.device(device)
+        if device.type != "cpu":
+            kind = torch.from_numpy(np.empty(0, array.dtype)).dtype
+            pinned = torch.empty(array.shape, dtype=kind, pin_memory=device.type == "cuda")
+            np.copyto(pinned.numpy(), array)
+            return pinned.to(device, non_blocking=True)
+        return torch.from_numpy(np.ascontiguousarray(array if array.flags.writeable else array.copy()))
 
     @property
     def segmentation(self) -> Segmentation | None:

@@ -24,7 +24,8 @@ class Feed:
         videos: all videos that may be requested.
         device: device of the features.
         dtype: type of the features there.
-        resident: keep all features on the device; by default decided by their size.
+        resident: keep all features on the device; by default decided by their size. On a GPU they are kept in the
+            type in which they are stored if that is smaller than `dtype`, and each is converted when it is requested.
         ahead: read the next video in a thread; by default on a GPU only (on a CPU it would cost a core).
     """
 
@@ -38,11 +39,11 @@ class Feed:
         ahead: bool | None = None,
     ) -> None:
         self.videos, self.device, self.dtype = videos, device, dtype
+        is_gpu = device.type != "cpu"
         if resident is None:
-            size = sum(video.n_frames * video.dim for video in videos) * dtype.itemsize
-            resident = size <= _room(device)
-        self.resident = [self._read(index) for index in range(len(videos))] if resident else None
-        is_gpu = device.type == "cuda"
+            itemsize = min(dtype.itemsize, videos[0].read().dtype.itemsize) if is_gpu else dtype.itemsize
+            resident = sum(video.n_frames * video.dim for video in videos) * itemsize <= _room(device)
+        self.resident = [self._kept(index) for index in range(len(videos))] if resident else None
         self.pool = ThreadPoolExecutor(1) if not resident and (is_gpu if ahead is None else ahead) else None
         self.pending: dict[int, Future[Tensor]] = {}
 
@@ -61,7 +62,7 @@ class Feed:
             then: index of the video that is requested next, which may be read meanwhile.
         """
         if self.resident is not None:
-            return self.resident[index]
+            return self.resident[index].to(self.dtype)
         if self.pool is None:
             return self._read(index)
         pending = self.pending.pop(index, None)
@@ -72,6 +73,11 @@ class Feed:
 
     def _read(self, index: int) -> Tensor:
         return self.videos[index].features(self.device, self.dtype)
+
+    def _kept(self, index: int) -> Tensor:
+        stored = self.videos[index].stored_features(self.device)
+        is_smaller = self.device.type != "cpu" and stored.dtype.itemsize < self.dtype.itemsize
+        return stored if is_smaller else stored.to(self.dtype)
 
 
 def _room(device: torch.device) -> float:

@@ -7,7 +7,9 @@ import threading
 import numpy as np
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 
+from mucon.training import feed as feeding
 from mucon.training.feed import Feed
 from mucon.videos import Video
 from tests.helpers.factories import small_videos
@@ -66,3 +68,74 @@ def test_an_error_of_reading_ahead_is_raised_where_the_video_is_asked_for() -> N
 def test_features_come_in_the_precision_that_is_asked_for() -> None:
     with Feed(small_videos(1), CPU, torch.bfloat16) as feed:
         assert feed.get(0).dtype == torch.bfloat16
+
+
+META = torch.device("meta")
+"""Stands in for a GPU: every device but a CPU is fed in the same way."""
+
+
+def stored_as(dtype: str) -> Video:
+    return Video("v", 7, 2, (0,), None, lambda: np.arange(14, dtype=dtype).reshape(7, 2))
+
+
+@pytest.mark.parametrize(
+    ("stored", "wanted", "kept"),
+    [
+        ("float16", torch.float32, torch.float16),
+        ("float16", torch.bfloat16, torch.bfloat16),
+        ("float32", torch.bfloat16, torch.bfloat16),
+        ("float64", torch.float32, torch.float32),
+    ],
+)
+def test_a_gpu_keeps_the_smaller_of_the_stored_and_the_requested_type(
+    monkeypatch: pytest.MonkeyPatch, stored: str, wanted: torch.dtype, kept: torch.dtype
+) -> None:
+    monkeypatch.setattr(feeding, "_room", lambda _: 7 * 2 * kept.itemsize)
+    with Feed([stored_as(stored)], META, wanted) as feed:
+        assert feed.resident is not None
+        assert feed.resident[0].dtype == kept
+        assert feed.get(0).dtype == wanted
+    monkeypatch.setattr(feeding, "_room", lambda _: 7 * 2 * kept.itemsize - 1)
+    with Feed([stored_as(stored)], META, wanted) as feed:
+        assert feed.resident is None
+        assert feed.get(0).dtype == wanted
+
+
+class Uploads(TorchFunctionMode):
+    """Imitates pinned memory and transfers to a GPU, and records them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pinned: list[torch.Tensor] = []
+        self.calls: list[str] = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        if func is torch.empty and kwargs.pop("pin_memory", False):
+            self.pinned.append(func(*args, **kwargs))
+            return self.pinned[-1]
+        if func is torch.Tensor.to and len(args) > 1 and isinstance(args[1], torch.device) and args[1].type == "cuda":
+            self.calls.append(f"transfer of {args[0].dtype}")
+            assert kwargs == {"non_blocking": True}
+            assert any(args[0] is one for one in self.pinned), "not from pinned memory"
+            return args[0]
+        self.calls += [func.__name__] if func in (torch.Tensor.clone, torch.Tensor.pin_memory) else []
+        return func(*args, **kwargs)
+
+
+@pytest.mark.parametrize("is_writeable", [True, False])
+def test_features_are_copied_once_into_pinned_memory_and_travel_as_stored(
+    monkeypatch: pytest.MonkeyPatch, is_writeable: bool
+) -> None:
+    array = np.arange(14, dtype=np.float16).reshape(7, 2)
+    array.flags.writeable = is_writeable
+    copies: list[int] = []
+    copyto = np.copyto
+    monkeypatch.setattr(np, "copyto", lambda target, source: [copies.append(target.nbytes), copyto(target, source)])
+    video = Video("v", 7, 2, (0,), None, lambda: array)
+    with Uploads() as uploads:
+        features = [video.features("cuda:0", torch.float32) for _ in range(2)]
+    assert uploads.calls == ["transfer of torch.float16"] * 2
+    assert copies == [array.nbytes] * 2
+    assert uploads.pinned[0].data_ptr() != uploads.pinned[1].data_ptr(), "torch decides when memory is used again"
+    assert all(torch.equal(one, torch.from_numpy(array.astype(np.float32))) for one in features)
