@@ -2,47 +2,165 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import platform
+import re
 import resource
+import shutil
+import subprocess
 import sys
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
-from mucon.errors import InputError, Problem
+from mucon.errors import DataWarning, InputError, Problem
 
 Precision = Literal["float32", "bfloat16"]
+
+CUBLAS_WORKSPACE = ":4096:8"
+"""Default of CUBLAS_WORKSPACE_CONFIG: a fixed workspace, without which cuBLAS and cuDNN's recurrences may change bits."""
+OLDEST_DRIVERS = {11: 450, 12: 525, 13: 580}
+"""Major version of CUDA -> major version of the oldest NVIDIA driver for Linux that runs it."""
+CGROUPS = Path("/sys/fs/cgroup")
 
 
 def usable_precision(requested: Precision, device: torch.device) -> Precision:
     """The requested precision, or float32 if the device has no instructions for bfloat16."""
     if requested == "bfloat16":
-        supported = torch.cuda.is_bf16_supported() if device.type == "cuda" else cpu_has_bfloat16()
+        supported = (
+            torch.cuda.is_bf16_supported(including_emulation=False) if device.type == "cuda" else cpu_has_bfloat16()
+        )
         return "bfloat16" if supported else "float32"
     return requested
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of a name; `auto` is the first GPU, or the CPU without one.
+    """The device of a name; `auto` is the current GPU, or the CPU without one. A GPU always has its index.
+
+    Sets CUBLAS_WORKSPACE_CONFIG unless the user has set it; cuBLAS reads it when CUDA starts.
 
     Raises:
         InputError: no such device on this machine.
+
+    Warns:
+        DataWarning: `auto` is the CPU although the machine has an NVIDIA driver.
     """
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     unknown = InputError(Problem(rule="unknown", place="--device", value=name, expected="auto, cpu, cuda or cuda:N"))
     try:
-        device = torch.device(name)
+        device = torch.device("cuda" if name == "auto" else name)
     except RuntimeError as error:
         raise unknown from error
-    if device.type not in ("cpu", "cuda"):
+    if device.type == "cpu":
+        return device
+    if device.type != "cuda":
         raise unknown
-    n_gpus = torch.cuda.device_count()
-    if device.type == "cuda" and (device.index or 0) >= n_gpus:
-        message = f"cannot use {name!r}: torch finds {n_gpus} GPUs"
+    set_cublas_workspace()
+    n_gpus = gpu_count()
+    reason = "" if n_gpus else unusable_gpu()
+    if name == "auto" and not n_gpus:
+        if reason:
+            problem = Problem(rule="unsupported", place="--device", value=name, message=f"uses the CPU: {reason}")
+            warnings.warn(DataWarning(problem), stacklevel=2)
+        return torch.device("cpu")
+    if (device.index or 0) >= n_gpus:
+        message = f"cannot use {name!r}: torch finds {n_gpus} GPUs{f'; {reason}' if reason else ''}"
         raise InputError(Problem(rule="unsupported", place="--device", value=name, message=message))
-    return device
+    return torch.device("cuda", torch.cuda.current_device()) if device.index is None else device
+
+
+def set_cublas_workspace() -> None:
+    """Sets CUBLAS_WORKSPACE_CONFIG for this process and its children, unless the user has set it."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", CUBLAS_WORKSPACE)
+
+
+def gpu_count() -> int:
+    """Number of GPUs that torch can use. Does not start CUDA, and leaves torch's warnings out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def unusable_gpu() -> str:
+    """Why torch cannot use this machine's NVIDIA GPU; empty without a driver or if CUDA_VISIBLE_DEVICES hides the GPU."""
+    driver = nvidia_driver()
+    if not driver or os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1", "NoDevFiles"):
+        return ""
+    cuda = torch.version.cuda
+    if cuda is None:
+        return f"this machine has the NVIDIA driver {driver}, but torch {torch.__version__} is built without CUDA"
+    oldest = OLDEST_DRIVERS.get(int(cuda.split(".")[0]), 0)
+    if int(driver.split(".")[0]) < oldest:
+        return f"the NVIDIA driver {driver} is too old for torch with CUDA {cuda}, which needs {oldest} or newer"
+    return f"torch with CUDA {cuda} finds no GPU behind the NVIDIA driver {driver}; a container needs access to it"
+
+
+def nvidia_driver(version: Path = Path("/proc/driver/nvidia/version")) -> str:
+    """Version of the NVIDIA driver; empty without one.
+
+    Args:
+        version: file of the driver; without it, as under WSL, `nvidia-smi` is asked.
+    """
+    if version.exists():
+        text = version.read_text()
+    elif shutil.which("nvidia-smi"):
+        words = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+        try:
+            text = subprocess.run(words, capture_output=True, text=True, check=False, timeout=10).stdout
+        except (OSError, subprocess.SubprocessError):
+            return ""
+    else:
+        return ""
+    found = re.search(r"\b\d{3,}\.\d+(\.\d+)?\b", text)
+    return found.group() if found else ""
+
+
+@contextlib.contextmanager
+def full_precision() -> Iterator[None]:
+    """Computes products of float32 numbers on a GPU without TF32, and with cuDNN's deterministic algorithms.
+
+    Restores torch's flags afterwards. Nothing changes on a CPU.
+    """
+    cudnn, matmul = torch.backends.cudnn, torch.get_float32_matmul_precision()
+    exact: list[tuple[Any, str, object]] = [(cudnn, "deterministic", True), (cudnn, "benchmark", False)]
+    if hasattr(cudnn, "fp32_precision"):
+        operations = (cudnn.conv, cudnn.rnn, torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)
+        exact += [(operation, "fp32_precision", "ieee") for operation in operations]
+    else:  # torch before 2.9
+        exact.append((cudnn, "allow_tf32", False))
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in exact]
+    try:
+        _set_flags("highest", exact)
+        yield
+    finally:
+        _set_flags(matmul, before)
+
+
+def _set_flags(matmul: str, flags: list[tuple[Any, str, object]]) -> None:
+    torch.set_float32_matmul_precision(matmul)  # torch refuses products if this older flag contradicts the newer ones
+    for owner, name, value in flags:
+        setattr(owner, name, value)
+
+
+def gpu_facts(device: torch.device) -> dict[str, Any]:
+    """What can change the bits of a GPU's arithmetic, as plain values; empty for a CPU."""
+    if device.type != "cuda":
+        return {}
+    return {
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+        "driver": nvidia_driver(),
+        "tf32": False,
+        "cublas_workspace": os.environ.get("CUBLAS_WORKSPACE_CONFIG"),
+    }
+
+
+def device_name(device: torch.device) -> str:
+    """Name of the GPU or of the CPU."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name()
 
 
 def cpu_name() -> str:
@@ -57,6 +175,45 @@ def cpu_has_bfloat16() -> bool:
     """Whether the CPU has instructions for products of bfloat16 numbers (AVX512-BF16, AMX or Arm's BF16)."""
     words = {"avx512_bf16", "amx_bf16", "bf16"}
     return any(line.startswith(("flags", "Features")) and words & set(line.split()) for line in _cpu_lines())
+
+
+def usable_cpus(cgroups: Path = CGROUPS, own: Path = Path("/proc/self/cgroup")) -> int:
+    """Number of cores that this process may use: its affinity, and the quota of its container rounded down.
+
+    Args:
+        cgroups: where the control groups of version 1 or 2 are mounted.
+        own: file with the control groups of this process.
+
+    Returns:
+        At least 1.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(int(min([cores, *_quotas(cgroups, own)])), 1)
+
+
+def _quotas(cgroups: Path, own: Path) -> Iterator[float]:
+    """The quotas in cores of the control groups that contain this process, from the innermost to the root."""
+    for line in own.read_text().splitlines() if own.exists() else []:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        for root in (cgroups / controllers, cgroups / "cpu") if controllers else (cgroups,):
+            group = root / path.lstrip("/")
+            for folder in (group, *group.parents):
+                if folder.is_relative_to(root) and (quota := _quota(folder)) is not None:
+                    yield quota
+
+
+def _quota(group: Path) -> float | None:
+    """A control group's quota in cores; None without one."""
+    try:
+        if (group / "cpu.max").exists():
+            quota, period = (group / "cpu.max").read_text().split()
+        else:
+            quota, period = ((group / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period"))
+    except OSError:
+        return None
+    return None if quota in ("max", "-1") else int(quota) / int(period)
 
 
 def peak_memory() -> int:

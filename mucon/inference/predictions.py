@@ -25,6 +25,7 @@ from torch import Tensor
 from mucon.checkpoint import Checkpoint
 from mucon.decoding.config import DecodingConfig
 from mucon.decoding.rounding import largest_remainder
+from mucon.device import full_precision
 from mucon.errors import InputError
 from mucon.inference.fusion import align, best_candidate, best_training_transcript, candidates_of, evidence, frames_of
 from mucon.inference.requests import TASKS, Prediction, check_request, transcript_problems
@@ -74,6 +75,7 @@ def predict(
     return begin(checkpoint, features, predictions=predictions, decoding=decoding)()
 
 
+@full_precision()
 def begin(
     checkpoint: Checkpoint,
     features: Tensor,
@@ -221,6 +223,7 @@ def _end(begun: Mapping[str, _Begun]) -> Prediction:
     )
 
 
+@full_precision()
 def align_transcript(
     checkpoint: Checkpoint,
     features: Tensor,

@@ -21,7 +21,7 @@ from torch import Tensor
 from mucon import checkpoint_files as files
 from mucon.checkpoint_files import Progress, Saved
 from mucon.configuration import Config
-from mucon.device import peak_memory
+from mucon.device import full_precision, gpu_count, peak_memory
 from mucon.errors import Diverged, InputError, Interrupted, Problem
 from mucon.training.feed import Feed
 from mucon.videos import Video
@@ -195,10 +195,9 @@ def step_seed(seed: int, epoch: int, step: int) -> int:
 
 @contextlib.contextmanager
 def _machine(threads: int) -> Iterator[None]:
-    """Sets the number of threads; restores it and the random generators afterwards."""
+    """Sets the number of threads and full precision; restores both and the random generators afterwards."""
     before = torch.get_num_threads()
-    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
-    with torch.random.fork_rng(devices=devices):
+    with full_precision(), torch.random.fork_rng(devices=range(gpu_count())):
         torch.set_num_threads(threads)
         try:
             yield

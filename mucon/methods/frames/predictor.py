@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from mucon.checkpoint_files import Progress, weights_sha256
 from mucon.configuration import Config
 from mucon.decoding.config import DecodingConfig
+from mucon.device import full_precision
 from mucon.errors import InputError, Problem
 from mucon.inference.requests import Prediction, check_request, unsupported_task
 from mucon.segments import Segmentation
@@ -71,6 +72,7 @@ class FramePredictor:
         """Itself: no prediction needs facts about the training videos."""
         return self
 
+    @full_precision()
     def begin(
         self, features: Tensor, *, predictions: Sequence[str] = PREDICTIONS, decoding: DecodingConfig | None = None
     ) -> Callable[[], Prediction]:
