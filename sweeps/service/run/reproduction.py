@@ -21,6 +21,7 @@ from sweeps.service.trials.trial import Trial
 
 ENVIRONMENT_FACTS = (
     *("python", "platform", "device", "device_name", "threads", "precision", "numerics"),
+    *("cuda", "cudnn", "driver", "tf32", "cublas_workspace"),
     *("git_commit", "git_diff_sha256", "git_untracked"),
 )
 """Recorded facts that can change bits, besides the versions of packages."""

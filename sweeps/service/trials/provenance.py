@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
-import os
 import platform
 import shlex
 import socket
@@ -14,10 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 import mucon
-from mucon.device import Precision, choose_device, cpu_name, usable_precision
+from mucon.device import Precision, choose_device, device_name, gpu_facts, usable_cpus, usable_precision
 
 PACKAGES = ("mucon", "torch", "numpy", "numba", "scipy", "safetensors", "pyarrow", "ray", "mlflow")
 
@@ -77,17 +74,19 @@ def environment(
         command: command line of the sweep; default: that of this process.
         source: default: the current working copy.
     """
+    used = choose_device(device)
     return {
         "python": platform.python_version(),
         "packages": {name: version for name in PACKAGES if (version := _version(name))},
         "host": socket.gethostname(),
         "platform": platform.platform(),
         "device": device,
-        "device_name": torch.cuda.get_device_name() if device.startswith("cuda") else cpu_name(),
+        "device_name": device_name(used),
+        **gpu_facts(used),
         "threads": threads,
-        "precision": usable_precision(precision, choose_device(device)),
+        "precision": usable_precision(precision, used),
         "numerics": mucon.NUMERICS,
-        "cpus": os.cpu_count(),
+        "cpus": usable_cpus(),
         "command": command or shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         **(find_source() if source is None else source).facts(),
     }
@@ -95,7 +94,7 @@ def environment(
 
 def resolve_device(device: str) -> str:
     """Resolves `auto` to `cuda` if a GPU is available, otherwise to `cpu`."""
-    return str(choose_device(device)) if device == "auto" else device
+    return choose_device(device).type if device == "auto" else device
 
 
 def _version(package: str) -> str | None:
