@@ -22,10 +22,9 @@ from mucon.errors import DataWarning, InputError, Problem
 Precision = Literal["float32", "bfloat16"]
 
 CUBLAS_WORKSPACE = ":4096:8"
-"""Default of CUBLAS_WORKSPACE_CONFIG: a fixed workspace, without which cuBLAS and cuDNN's recurrences may change bits."""
+"""Default of CUBLAS_WORKSPACE_CONFIG: a workspace of fixed size, without which the bits of products may change."""
 OLDEST_DRIVERS = {11: 450, 12: 525, 13: 580}
 """Major version of CUDA -> major version of the oldest NVIDIA driver for Linux that runs it."""
-CGROUPS = Path("/sys/fs/cgroup")
 
 
 def usable_precision(requested: Precision, device: torch.device) -> Precision:
@@ -85,7 +84,7 @@ def gpu_count() -> int:
 
 
 def unusable_gpu() -> str:
-    """Why torch cannot use this machine's NVIDIA GPU; empty without a driver or if CUDA_VISIBLE_DEVICES hides the GPU."""
+    """Why torch cannot use this machine's NVIDIA GPU; empty without a driver or if CUDA_VISIBLE_DEVICES hides it."""
     driver = nvidia_driver()
     if not driver or os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1", "NoDevFiles"):
         return ""
@@ -177,7 +176,7 @@ def cpu_has_bfloat16() -> bool:
     return any(line.startswith(("flags", "Features")) and words & set(line.split()) for line in _cpu_lines())
 
 
-def usable_cpus(cgroups: Path = CGROUPS, own: Path = Path("/proc/self/cgroup")) -> int:
+def usable_cpus(cgroups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
     """Number of cores that this process may use: its affinity, and the quota of its container rounded down.
 
     Args:

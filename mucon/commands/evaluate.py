@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +52,7 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Scores a run and prints a table or JSON."""
+    from mucon.device import usable_cpus
     from mucon.evaluation import evaluate
     from mucon.library import load_predictor
     from mucon.plots import draw_evaluation
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         fps=store.manifest.fps,
         decoding=decoding,
         training_videos=videos_of(store, args.split, "train") if needs_facts else [],
-        threads=os.cpu_count() or 1,
+        threads=usable_cpus(),
     )
     if args.figure is not None:
         draw_evaluation(evaluation, videos, args.recordings, predictor.vocabulary, args.figure, fps=store.manifest.fps)

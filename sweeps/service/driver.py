@@ -12,7 +12,7 @@ from sweeps.service.plan.plan import Plan, read_plan
 from sweeps.service.plan.sweep_folder import SweepInfo, mark_shipped, read_sweep, write_links, write_sweep
 from sweeps.service.report.report import check_figures, present, write_report
 from sweeps.service.run.progress import Progress
-from sweeps.service.run.ray_environment import set_ray_environment
+from sweeps.service.run.ray_environment import is_cluster, set_ray_environment
 from sweeps.service.run.resources import Placement, place_trials
 from sweeps.service.run.source import PlannedTrials
 from sweeps.service.tables.standing import Standing
@@ -128,7 +128,8 @@ def _run(
     from sweeps.service.track.tracker import TRACKING_EXPERIMENT, Tracker, unreachable
 
     missing = _missing(results, trials)
-    placement = place_trials(options.device, options.cpus, options.gpus)
+    nodes = _cluster_nodes() if missing and is_cluster() else None
+    placement = place_trials(options.device, options.cpus, options.gpus, nodes)
     tracker = Tracker(options.tracking_uri, TRACKING_EXPERIMENT, options.info, plan.rows)
     try:
         check_connection(tracker.uri)
@@ -136,7 +137,7 @@ def _run(
         raise unreachable(tracker.uri, error) from error
     plan.write()
     write_sweep(plan.results, options.info, TRACKING_EXPERIMENT, plan.rows)
-    say(console, f"{_counted(plan)}, {len(missing)} to run, on {placement.device}, {placement.each}")
+    say(console, f"{_counted(plan)}, {len(missing)} to run, {placement}")
     say(console, f"results {plan.results.path}, tracking {tracker.uri}")
     shipping = Shipping(tracker, plan.folders)
     try:
@@ -155,10 +156,17 @@ def _run(
     return Ran(standing=standing, interrupted=interrupted, shipped=shipment.complete)
 
 
+def _cluster_nodes() -> dict[str, tuple[float, float]]:
+    set_ray_environment()
+    from sweeps.service.run.engine import cluster_nodes  # imports ray, which reads its environment on import
+
+    return cluster_nodes()
+
+
 def _train(plan: Plan, missing: list[Trial], placement: Placement, options: Options, console: Console) -> bool:
     """Runs trials on Ray; returns whether they were interrupted."""
     set_ray_environment()
-    from sweeps.service.run.engine import Workplace, run_trials  # imports ray, which reads its environment on import
+    from sweeps.service.run.engine import Workplace, run_trials
 
     keys = {trial.key for trial in missing}
     folder = plan.results

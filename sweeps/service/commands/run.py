@@ -82,6 +82,7 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
 
     sweep = only_rows(sweep, options.rows) if options.rows else sweep
     sweep = renamed(sweep, options.name) if options.name else sweep
+    placement = place_trials(options.device, options.cpus_per_trial, options.gpus_per_trial)
     console, results = new_console(), ResultsFolder.at(options.results)
     _check_writable(results)
     demo = options.store is None
@@ -114,7 +115,6 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
     recipes = ", ".join(dict.fromkeys(recipe_name(base(table)) for table in sweep.experiments))
     _print_header(plan, recipes, seeds, console)
     if options.dry_run:
-        placement = place_trials(options.device, options.cpus_per_trial, options.gpus_per_trial)
         return dry_run(plan, trials, placement, console)
     command = f"{program or shlex.quote(Path(sys.argv[0]).name)} {shlex.join(words)}".rstrip()
     config = {"recipe": recipes, "seeds": seeds, "splits": list(plan.splits), "store": plan.store, "set": settings}
@@ -166,7 +166,7 @@ def script_parser(sweep: Sweep, program: str | None) -> Parser:
     add_results(parser)
     add_tracking_uri(parser)
     option("--cpus-per-trial", default="auto", metavar="N", help="cores per trial (default: 1, or 2 beside a GPU)")
-    option("--gpus-per-trial", default="auto", metavar="N", help="GPUs per trial (default: 0.25 if there is a GPU)")
+    option("--gpus-per-trial", default="auto", metavar="N", help="GPUs per trial (default: 0.25 beside a GPU)")
     option("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where trials compute (default: auto)")
     option("--dry-run", action="store_true", help="list the cells, their states and an estimate; train nothing")
     return parser

@@ -17,9 +17,11 @@ import ray
 from ray import tune
 from ray.tune.search import Searcher
 
+from mucon.device import usable_cpus
+from mucon.errors import InputError, Problem
 from mucon.training import EpochReport
 from sweeps.service.run.interruption import interruptions
-from sweeps.service.run.resources import Resources, cpu_count
+from sweeps.service.run.resources import Resources
 from sweeps.service.run.source import Exhausted, Training, TrialSource
 from sweeps.service.run.worker import Outcome, mark_failed, run_trial
 from sweeps.service.trials.folder import State
@@ -34,6 +36,8 @@ RETRIES = 2
 """Number of times a trial resumes after its worker process died; a failure of the trial itself is final."""
 MAX_ERROR_CHARACTERS = 300
 """Characters of Ray's error message in the reason of a trial whose worker process died."""
+GPU_VARIABLES = ("CUBLAS_WORKSPACE_CONFIG",)
+"""Variables that change the bits of a GPU; where they are set, a cluster's workers receive them."""
 
 
 class Listener(Protocol):
@@ -290,11 +294,12 @@ def _ray() -> Iterator[dict[str, tuple[float, float]]]:
         quiet = {"log_to_driver": False, "logging_level": logging.CRITICAL}
         address = os.environ.get("RAY_ADDRESS")
         if address:
-            ray.init(address=address, **quiet)
+            chosen = {name: os.environ[name] for name in GPU_VARIABLES if name in os.environ}
+            ray.init(address=address, runtime_env={"env_vars": chosen} if chosen else None, **quiet)
         else:
             ray.init(
                 address="local",
-                num_cpus=cpu_count(),
+                num_cpus=usable_cpus(),
                 object_store_memory=100 * 2**20,  # trials pass nothing through Ray's object store
                 include_dashboard=False,
                 **quiet,
@@ -308,6 +313,21 @@ def _ray() -> Iterator[dict[str, tuple[float, float]]]:
     finally:
         if starts_here:
             ray.shutdown()
+
+
+def cluster_nodes() -> dict[str, tuple[float, float]]:
+    """Asks the cluster at RAY_ADDRESS for the (CPUs, GPUs) of each node.
+
+    Raises:
+        InputError: no cluster answers there.
+    """
+    try:
+        with _ray() as nodes:
+            return nodes
+    except (ConnectionError, ValueError) as error:
+        address = os.environ["RAY_ADDRESS"]
+        message = f"no Ray cluster at {address} ({str(error).splitlines()[0]})"
+        raise InputError(Problem(rule="unreachable", place="RAY_ADDRESS", value=address, message=message)) from error
 
 
 class TrialQueue(Searcher):  # type: ignore[misc]  # Ray has no types

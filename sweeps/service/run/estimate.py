@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
+from mucon.device import gpu_count
 from mucon.errors import EXIT_OK
 from mucon.methods import method_named
 from mucon.training.feed import RESIDENT_BYTES
@@ -41,6 +42,7 @@ class Estimate:
         steps: the measured steps.
         n_shapes: number of step shapes among the configurations, see `step_shape`.
         epochs: epochs of all trainings together.
+        device: where the steps were measured.
     """
 
     trainings: tuple[float, ...]
@@ -49,6 +51,7 @@ class Estimate:
     steps: tuple[MeasuredStep, ...]
     n_shapes: int
     epochs: int
+    device: str = "cpu"
 
     @property
     def seconds(self) -> float:
@@ -60,7 +63,7 @@ class Estimate:
         each, slots = self.placement.each, self.placement.slots
         n = len(self.trainings)
         at_a_time = f"{slots} at a time" if slots else "as many at a time as fit on the cluster at RAY_ADDRESS"
-        yield f"to run: {n} training{'s' if n > 1 else ''}, {at_a_time}, on {self.placement.device}, {each}"
+        yield f"to run: {n} training{'s' if n > 1 else ''}, {at_a_time}, {self.placement}"
         hours = sum(self.trainings) / 3600
         one_by_one = "" if slots else ", one at a time"
         yield (
@@ -77,6 +80,8 @@ class Estimate:
             f"and {self.epochs} epochs; a prediction counts as a third of a step; the start of Ray and the slowdown "
             "of parallel trials are not included"
         )
+        if self.placement.device != self.device:
+            yield f"measured on this machine's {self.device}; the GPUs of the cluster may take another time"
         clock, processor = (
             sum(getattr(step, name) for step in self.steps) for name in ("seconds", "processor_seconds")
         )
@@ -117,6 +122,7 @@ def estimate(
     groups = by_training(trials)
     shapes = {_shape(group[0]): group[0] for group in groups}
     steps: dict[tuple[object, ...], MeasuredStep] = {}
+    device = "cuda" if placement.device != "cpu" and gpu_count() else "cpu"
     started = time.monotonic()
     for shape, trial in shapes.items():
         left = budget - (time.monotonic() - started)
@@ -130,7 +136,7 @@ def estimate(
             trial.config,
             video,
             vocabulary_of(store),
-            device=placement.device,
+            device=device,
             seconds=left / (len(shapes) - len(steps)),
         )
     slowest = max(steps.values(), key=lambda step: step.seconds / step.n_frames)
@@ -149,6 +155,7 @@ def estimate(
         steps=tuple(steps.values()),
         n_shapes=len(shapes),
         epochs=epochs,
+        device=device,
     )
 
 

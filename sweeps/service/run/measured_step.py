@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from mucon.configuration import Config
-from mucon.device import peak_memory
+from mucon.device import choose_device, peak_memory
 from mucon.errors import DataWarning, Diverged, Interrupted
 from mucon.method import Method, training_of
 from mucon.videos import Video
@@ -106,7 +106,7 @@ def measure_step(
     copies = [replace(video, id=f"{video.id} {i}") for i in range(n_copies)]
     on_gpu = device.startswith("cuda")
     if on_gpu:
-        torch.empty(1, device=device)  # initialises CUDA, which has no peak before
+        torch.empty(1, device=choose_device(device))  # initialises CUDA, which has no peak before
         torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated() if on_gpu else _memory()
     clock: list[float] = []

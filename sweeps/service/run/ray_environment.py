@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 
+from mucon.device import set_cublas_workspace
+
 
 def is_cluster() -> bool:
     """Whether trials run on the cluster at RAY_ADDRESS instead of this machine."""
@@ -12,7 +14,7 @@ def is_cluster() -> bool:
 
 
 def set_ray_environment() -> None:
-    """Sets the variables that the user has not set, for this process and its children.
+    """Sets the variables that the user has not set, for this process and its children, with those of a GPU's bits.
 
     Turns off usage statistics and Tune's loggers, interrupt handler and output. A local Ray (no RAY_ADDRESS) listens on
     the loopback address only and requires a random token, which is not stored.
@@ -32,5 +34,6 @@ def set_ray_environment() -> None:
         values["RAY_AUTH_MODE"] = "token"
         if "RAY_AUTH_TOKEN_PATH" not in os.environ:
             values["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+        set_cublas_workspace()  # the workers of a cluster set it themselves
     for name, value in values.items():
         os.environ.setdefault(name, value)

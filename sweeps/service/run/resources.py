@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import torch
-
+from mucon.device import choose_device, gpu_count, unusable_gpu, usable_cpus
 from mucon.errors import InputError, Problem
 from sweeps.service.run.ray_environment import is_cluster
 
@@ -83,11 +81,6 @@ def resources(cpus: str, gpus: str, *, n_gpus: int) -> Resources:
     return Resources(cpus=cores, gpus=share)
 
 
-def cpu_count() -> int:
-    """Number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _number(option: str, text: str, least: float) -> float:
     try:
         value = float(text)
@@ -105,28 +98,51 @@ class Placement:
     """Where trials run.
 
     Attributes:
-        device: `cpu` or `cuda`.
-        each: resources of each trial.
-        slots: number of trials at a time on this machine; None on a cluster, whose size is known once the sweep starts.
+        device: `cpu` or `cuda`; `auto` if that depends on a cluster that has not been asked.
+        each: resources of each trial; without a GPU for `auto`.
+        slots: number of trials at a time; None for a cluster that has not been asked.
+        reason: why a GPU of this machine is not used; empty if there is nothing to report.
     """
 
     device: str
     each: Resources
     slots: int | None
+    reason: str = ""
+
+    def __str__(self) -> str:
+        if self.device == "auto":
+            return f"on cpu, {self.each}, or on the GPUs of the cluster if it has any"
+        return f"on {self.device}{f' ({self.reason})' if self.reason else ''}, {self.each}"
 
 
-def place_trials(device: str, cpus: str, gpus: str) -> Placement:
+def place_trials(
+    device: str, cpus: str, gpus: str, nodes: Mapping[str, tuple[float, float]] | None = None
+) -> Placement:
     """Resolves the command line's options for this machine, or for the cluster at RAY_ADDRESS.
 
     Args:
         device: `auto`, `cpu` or `cuda`.
         cpus: cores per trial, a number or `auto`.
         gpus: GPUs per trial, a number or `auto`.
+        nodes: name -> (cores, GPUs) of each machine of the cluster; None if it has not been asked.
 
     Raises:
-        InputError: an invalid number, or a trial that does not fit on this machine.
+        InputError: an invalid number, a device and a number of GPUs that contradict each other, no GPU for `cuda`, or a
+            trial that does not fit on any machine.
     """
-    n_gpus = 0 if device == "cpu" else torch.cuda.device_count()
+    reason = ""
+    if not is_cluster():
+        n_gpus = 0 if device == "cpu" else gpu_count()
+        if device == "cuda" and not n_gpus:
+            choose_device(device)  # raises an error with the reason
+        reason = unusable_gpu() if device == "auto" and not n_gpus else ""
+        nodes = {"this machine": (usable_cpus(), n_gpus)}
+    n_gpus = {"cpu": 0, "cuda": 1, "auto": round(sum(gpus for _, gpus in (nodes or {}).values()))}[device]
     each = resources(cpus, gpus, n_gpus=n_gpus)
-    slots = None if is_cluster() else each.slots({"this machine": (cpu_count(), n_gpus)})
-    return Placement(device=device if device != "auto" else "cuda" if each.gpus else "cpu", each=each, slots=slots)
+    if (device == "cuda" and not each.gpus) or (device == "cpu" and each.gpus):
+        message = f"contradicts --device {device}"
+        hint = f"leave it out, or use --device {'cpu' if device == 'cuda' else 'cuda'}"
+        raise InputError(Problem(rule="conflict", place="--gpus-per-trial", value=gpus, message=message, hint=hint))
+    if device == "auto":
+        device = "auto" if nodes is None and gpus == "auto" else "cuda" if each.gpus else "cpu"
+    return Placement(device=device, each=each, slots=None if nodes is None else each.slots(nodes), reason=reason)

@@ -59,7 +59,8 @@ def test_lines_have_slots_time_hours_memory_and_the_measurement() -> None:
 
 def test_a_shared_gpu_counts_by_its_share_and_the_size_of_a_cluster_is_not_guessed() -> None:
     place = Placement(device="cuda", each=Resources(cpus=2, gpus=0.25), slots=None)
-    to_run, result, _ = made((3600.0, 3600.0), place).lines()
+    to_run, result, _, elsewhere = made((3600.0, 3600.0), place).lines()
+    assert {"cpu;", "cluster"} <= set(elsewhere.split())
     assert {"RAY_ADDRESS,", "cuda,"} <= set(to_run.split())
     total, hours, memory = result.split("; ")
     assert numbers(total) == ["2 h", "1 h"]
