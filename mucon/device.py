@@ -123,10 +123,11 @@ def full_precision() -> Iterator[None]:
 
     Restores torch's flags afterwards. Nothing changes on a CPU.
     """
-    cudnn, matmul = torch.backends.cudnn, torch.get_float32_matmul_precision()
+    backends: Any = torch.backends
+    cudnn, matmul = backends.cudnn, torch.get_float32_matmul_precision()
     exact: list[tuple[Any, str, object]] = [(cudnn, "deterministic", True), (cudnn, "benchmark", False)]
     if hasattr(cudnn, "fp32_precision"):
-        operations = (cudnn.conv, cudnn.rnn, torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)
+        operations = (cudnn.conv, cudnn.rnn, backends.cuda.matmul, backends.mkldnn.matmul)
         exact += [(operation, "fp32_precision", "ieee") for operation in operations]
     else:  # torch before 2.9
         exact.append((cudnn, "allow_tf32", False))
@@ -150,11 +151,24 @@ def gpu_facts(device: torch.device) -> dict[str, Any]:
         return {}
     return {
         "cuda": torch.version.cuda,
-        "cudnn": torch.backends.cudnn.version(),
+        "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
         "driver": nvidia_driver(),
         "tf32": False,
         "cublas_workspace": os.environ.get("CUBLAS_WORKSPACE_CONFIG"),
     }
+
+
+def training_line(device: torch.device, precision: Precision, *, n_videos: int, n_parameters: int) -> str:
+    """The line that a training prints at its start.
+
+    Args:
+        device: where it computes.
+        precision: the requested one; the line has what the device supports.
+        n_videos: videos of an epoch.
+        n_parameters: weights of the network.
+    """
+    where = f"{device_name(device)} ({device})"
+    return f"training on {where} in {usable_precision(precision, device)}: {n_videos} videos, {n_parameters:,} weights"
 
 
 def device_name(device: torch.device) -> str:

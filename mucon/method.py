@@ -225,6 +225,9 @@ class Method(Protocol[C]):
             InputError: `training.labelled` asks for more annotated videos than there are.
         """
 
+    def n_parameters(self, config: C, videos: Sequence[Video], vocabulary: Vocabulary) -> int:
+        """Number of weights of the network that training creates for these videos."""
+
     def pooling(self, config: C) -> int:
         """Frames per latent frame; segments that are shorter cannot be resolved."""
 

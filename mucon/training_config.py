@@ -32,9 +32,10 @@ class TrainingConfig:
             linear layers; everything else).
         precision: precision of the backbone and the frame branch; `bfloat16` requires a device with instructions for
             it, otherwise float32 is used. Weights, segment branch and losses are always float32.
-        compile: pass masks and losses, 140 small operations per step, through torch.compile. This takes a minute at the
-            start and needs a C++ compiler (on a GPU, triton). Intended for GPUs; on a CPU they are 2 % of a step. The
-            last bits of a resumed run may then differ from those of an uninterrupted one.
+        compile: pass masks and losses through torch.compile: with their gradients 140 small operations per step, about
+            a sixth of a step's launches on a GPU. This takes a minute at the start and needs a C++ compiler (on a GPU,
+            triton). Intended for GPUs; on a CPU they are 2 % of a step. The last bits of a resumed run may then differ
+            from those of an uninterrupted one.
         threads: CPU threads; training sets them itself, because other numbers lead to other bits.
         progress_videos: maximum number of training videos with known lengths on which the network is scored during
             training.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import signal
 import sys
 import types
@@ -51,22 +52,36 @@ def add(commands: Commands) -> None:
 def run(args: argparse.Namespace) -> int:
     """Trains, with progress on standard error."""
     from mucon.commands.printing import EpochPrinter
+    from mucon.device import choose_device, training_line
     from mucon.method import training_of
     from mucon.methods import method_named
     from mucon.videos import videos_of, vocabulary_of
     from storage import open_store
 
     config = config_of(args)
-    store = open_store(args.store)
-    with StopOnSignal() as stop, EpochPrinter(training_of(config).epochs) as printer:
-        method_named(args.method).train(
+    store, device = open_store(args.store), choose_device(args.device)
+    method, training = method_named(args.method), training_of(config)
+    videos, vocabulary = videos_of(store, args.split, "train"), vocabulary_of(store)
+    with StopOnSignal() as stop, EpochPrinter(training.epochs) as printer:
+
+        @functools.cache
+        def announce() -> None:
+            n_videos = len(method.visited(config, videos))
+            n_parameters = method.n_parameters(config, videos, vocabulary)
+            print(training_line(device, training.precision, n_videos=n_videos, n_parameters=n_parameters), flush=True)
+
+        def before_step() -> bool:
+            announce()  # once, when the training has checked its input
+            return stop.requested()
+
+        method.train(
             config,
-            videos_of(store, args.split, "train"),
-            vocabulary_of(store),
+            videos,
+            vocabulary,
             folder=args.out,
-            device=args.device,
+            device=str(device),
             report=printer.epoch,
-            should_stop=stop.requested,
+            should_stop=before_step,
         )
     print(f"trained: {args.out / 'checkpoint'}")
     print(f"next:    mucon evaluate {args.out} --store {args.store} --split {args.split}")

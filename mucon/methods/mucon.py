@@ -18,9 +18,10 @@ from mucon.inference.predictions import MAIN, PREDICTIONS
 from mucon.inference.predictor import MuConPredictor
 from mucon.inference.requests import TASKS
 from mucon.method import Method
+from mucon.model import build_model
 from mucon.recipes import RECIPES
 from mucon.training.loop import EpochReport
-from mucon.training.mucon_learner import train
+from mucon.training.mucon_learner import network_size, train
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
 
@@ -61,6 +62,12 @@ class MuCon:
     def visited(self, config: TrainConfig, videos: Sequence[Video]) -> Sequence[Video]:
         """All videos."""
         return videos
+
+    def n_parameters(self, config: TrainConfig, videos: Sequence[Video], vocabulary: Vocabulary) -> int:
+        """Weights of the network for these videos."""
+        size = network_size(videos, vocabulary, videos[0].dim)
+        model = build_model(size, config.backbone, config.segment_branch, seed=config.seed)
+        return sum(parameter.numel() for parameter in model.parameters())
 
     def pooling(self, config: TrainConfig) -> int:
         """Frames per latent frame."""

@@ -98,6 +98,12 @@ def _check_decoding(decoding: DecodingConfig, videos: Sequence[Video]) -> None:
             )
 
 
+def network_size(videos: Sequence[Video], vocabulary: Vocabulary, dim: int) -> NetworkSize:
+    """The parts of the network's size that the training videos determine."""
+    longest = max(len(video.transcript) for video in videos)
+    return NetworkSize(dim=dim, n_actions=vocabulary.n_actions, max_segments=math.ceil(1.5 * longest) + 5)
+
+
 def parameter_groups(model: MuConNetwork) -> dict[str, list[nn.Parameter]]:
     """The two groups whose gradients are clipped separately, in their order in memory.
 
@@ -148,8 +154,7 @@ class MuConLearner:
         self.dtype = getattr(torch, usable_precision(config.training.precision, device))
         if self.dtype != getattr(torch, config.training.precision):
             _warn_of_precision(device)
-        longest = max(len(video.transcript) for video in videos)
-        size = NetworkSize(dim=dim, n_actions=vocabulary.n_actions, max_segments=math.ceil(1.5 * longest) + 5)
+        size = network_size(videos, vocabulary, dim)
         path = folder / "checkpoint"
         saved = resume(path, method=checkpoints.METHOD, config=config, size=asdict(size), vocabulary=vocabulary)
         self.progress = Progress() if saved is None else saved.progress

@@ -69,7 +69,7 @@ class Estimate:
         yield (
             f"estimate: {duration(self.seconds)} in total{one_by_one}, {_range(self.trainings)} per training; "
             f"{_hours(hours * each.cpus)} CPU-hours, {_hours(hours * each.gpus)} GPU-hours; "
-            f"up to {self.memory / 2**30:.1f} GiB of {'GPU memory' if each.gpus else 'memory'} per training"
+            f"up to {self.memory / 2**30:.1f} GiB of {'GPU memory' if self.device == 'cuda' else 'memory'} per training"
         )
         times = ", ".join(significant(1000 * step.seconds, 3) for step in self.steps)
         measured = f"{len(self.steps)}{f' of {self.n_shapes}' if len(self.steps) < self.n_shapes else ''}"

@@ -10,15 +10,18 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from mucon import checkpoint as checkpoints
 from mucon.checkpoint import weights_sha256
 from mucon.cli import main
 from mucon.commands.train import StopOnSignal
+from mucon.device import training_line
+from mucon.library import load_predictor
 from mucon.training import train
 from mucon.videos import videos_of, vocabulary_of
 from storage import open_store
-from tests.helpers.commands import call, error_line, train_line
+from tests.helpers.commands import SETTINGS, call, error_line, train_line
 from tests.helpers.factories import write_store
 from tests.helpers.refusals import refused
 from tests.storage.helpers import change_manifest
@@ -42,6 +45,22 @@ def test_settings_win_over_the_recipe_and_schedule_points_follow_the_epochs(stor
     absolute = train_line(store, tmp_path / "other", "--set", "training.lr_drop_epoch=0")
     assert main(absolute) == 0
     assert checkpoints.load(tmp_path / "other" / "checkpoint").config.training.drop_after == 0
+
+
+@pytest.mark.parametrize("method", ["mucon", "frame_mlp"])
+def test_training_begins_with_a_line_about_device_and_size(store: Path, tmp_path: Path, capsys, method: str):
+    line = train_line(store, tmp_path / "run", epochs=1)
+    if method != "mucon":
+        line = [word for word in line if word not in SETTINGS] + ["--method", method]
+    assert main(line) == 0
+    predictor = load_predictor(tmp_path / "run", "cpu")
+    network = predictor.checkpoint.model if method == "mucon" else predictor.classifier
+    n_weights = sum(parameter.numel() for parameter in network.parameters())
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first == training_line(torch.device("cpu"), "float32", n_videos=5, n_parameters=n_weights)
+    assert {"(cpu)", "float32:", "5", f"{n_weights:,}"} <= set(first.split())
+    assert main(line) == 0
+    assert first not in capsys.readouterr().out, "a finished run"
 
 
 def test_training_without_a_terminal_prints_a_line_per_epoch(store: Path, tmp_path: Path, capsys):

@@ -65,7 +65,9 @@ def test_a_shared_gpu_counts_by_its_share_and_the_size_of_a_cluster_is_not_guess
     total, hours, memory = result.split("; ")
     assert numbers(total) == ["2 h", "1 h"]
     assert hours == "4 CPU-hours, 0.5 GPU-hours"
-    assert "1.5 GiB of GPU memory" in memory
+    assert "1.5 GiB of memory" in memory
+    _, on_gpu, _ = dataclasses.replace(made((3600.0,), place), device="cuda").lines()
+    assert "1.5 GiB of GPU memory" in on_gpu
 
 
 def test_a_busy_machine_is_reported_with_the_estimate_for_an_idle_one() -> None:
