@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test soak lint bench
+.PHONY: install demo test soak lint bench gpu
 
 install: .venv/.installed
 
@@ -27,3 +27,6 @@ lint: install
 
 bench: install
 	for file in benchmarks/[a-z]*_*.py; do $(BIN)/python $$file || exit 1; done
+
+gpu: install
+	$(BIN)/python benchmarks/gpu.py
