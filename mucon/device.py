@@ -24,7 +24,7 @@ Precision = Literal["float32", "bfloat16"]
 CUBLAS_WORKSPACE = ":4096:8"
 """Default of CUBLAS_WORKSPACE_CONFIG: a workspace of fixed size, without which the bits of products may change."""
 OLDEST_DRIVERS = {11: 450, 12: 525, 13: 580}
-"""Major version of CUDA -> major version of the oldest driver for Linux. Source: NVIDIA, CUDA Compatibility, table 1."""
+"""Major version of CUDA -> major version of its oldest driver on Linux. Source: NVIDIA, CUDA Compatibility, table 1."""
 
 
 def usable_precision(requested: Precision, device: torch.device) -> Precision:

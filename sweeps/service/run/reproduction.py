@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mucon.device import choose_device
 from mucon.errors import InputError, Problem
 from mucon.methods import method_named
 from mucon.training import EpochReport
@@ -94,7 +95,7 @@ def reproduce(
         say: prints a progress line.
 
     Raises:
-        InputError: no such trial, or one that has not finished.
+        InputError: no such trial, one that has not finished, or no GPU for one that was trained on a GPU.
         StoreError: a problem of the store.
         KeyboardInterrupt: interrupted; nothing is kept.
     """
@@ -112,6 +113,8 @@ def reproduce(
         )
         trial = replace(trial, data_fingerprint=fingerprint)
     where = before.training_environment.get("device", "auto") if device == "auto" else device
+    if where.startswith("cuda"):
+        choose_device(where)
     epochs = trial.training.epochs
     say(f"training {trial.identity} again: split {trial.split}, seed {trial.config.seed}, {epochs} epochs, on {where}")
     with tempfile.TemporaryDirectory(prefix="reproduce-") as temporary:

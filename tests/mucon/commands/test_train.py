@@ -9,10 +9,12 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from mucon import checkpoint as checkpoints
+from mucon import device as devices
 from mucon.checkpoint import weights_sha256
 from mucon.cli import main
 from mucon.commands.train import StopOnSignal
@@ -22,7 +24,7 @@ from mucon.training import train
 from mucon.videos import videos_of, vocabulary_of
 from storage import open_store
 from tests.helpers.commands import SETTINGS, call, error_line, train_line
-from tests.helpers.factories import write_store
+from tests.helpers.factories import small_videos, write_store
 from tests.helpers.refusals import refused
 from tests.storage.helpers import change_manifest
 
@@ -61,6 +63,28 @@ def test_training_begins_with_a_line_about_device_and_size(store: Path, tmp_path
     assert {"(cpu)", "float32:", "5", f"{n_weights:,}"} <= set(first.split())
     assert main(line) == 0
     assert first not in capsys.readouterr().out, "a finished run"
+
+
+def test_a_card_that_torch_cannot_use_is_one_line_of_training_and_prediction(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+):
+    monkeypatch.setattr(devices, "nvidia_driver", lambda: "470.57.02")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    features = tmp_path / "features.npy"
+    np.save(features, small_videos(1)[0].read())
+    run = tmp_path / "run"
+    lines = (
+        [*train_line(store, run, epochs=1), "--device", "auto"],
+        ["evaluate", str(run), "--store", str(store)],
+        ["predict", str(run), str(features)],
+    )
+    for line in lines:
+        assert main(line) == 0
+        warned = [text for text in capsys.readouterr().err.splitlines() if text.startswith("warning: --device: ")]
+        assert len(warned) == 1, line
+        assert "470.57.02" in warned[0]
 
 
 def test_training_without_a_terminal_prints_a_line_per_epoch(store: Path, tmp_path: Path, capsys):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import mucon
 from sweeps.service.cli import main
@@ -68,6 +69,16 @@ def test_a_trial_is_trained_again_to_the_same_bits_and_leaves_no_files(
     assert len(lines) == 4
     assert small.weights(results)[trained.identity] in lines[3]
     assert sorted(path.relative_to(results) for path in results.rglob("*")) == before
+
+
+def test_a_trial_of_a_gpu_is_refused_on_a_machine_without_one(
+    copied: TrialFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    journal = copied.journal_path
+    journal.write_text(journal.read_text().replace('"device": "cpu"', '"device": "cuda"'))
+    with refused("unsupported", "--device", "cuda", n=1):
+        run_again(copied)
 
 
 def test_different_weights_scores_and_environments_are_reported(
