@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -37,7 +37,7 @@ RETRIES = 2
 MAX_ERROR_CHARACTERS = 300
 """Characters of Ray's error message in the reason of a trial whose worker process died."""
 GPU_VARIABLES = ("CUBLAS_WORKSPACE_CONFIG",)
-"""Variables that change the bits of a GPU; where they are set, a cluster's workers receive them."""
+"""Environment variables that change the bits of a GPU."""
 
 
 class Listener(Protocol):
@@ -60,12 +60,16 @@ class Workplace:
             written there and removed.
         device: where trials compute.
         command: the command line to record.
+        environment: the `GPU_VARIABLES` that are set where the sweep is started; the workers set them too.
     """
 
     results: ResultsFolder
     scratch: Path
     device: str
     command: str = ""
+    environment: Mapping[str, str] = field(
+        default_factory=lambda: {name: os.environ[name] for name in GPU_VARIABLES if name in os.environ}
+    )
 
     @property
     def stop_file(self) -> Path:
@@ -79,6 +83,7 @@ class Workplace:
             "scratch": str(self.scratch),
             "device": self.device,
             "command": self.command,
+            "environment": self.environment,
             "trials": [trial.to_dict() for trial in training],
         }
         return {"request": json.dumps(value)}
@@ -173,6 +178,7 @@ def _fit(
 def train_trial(config: dict[str, Any]) -> None:
     """Called by Tune in a worker process: runs one training and all its evaluations."""
     workplace, trials = Workplace.of_request(config)
+    os.environ.update(workplace.environment)
     stop = workplace.stop_file
     checked = [0.0, False]
 
@@ -294,8 +300,7 @@ def _ray() -> Iterator[dict[str, tuple[float, float]]]:
         quiet = {"log_to_driver": False, "logging_level": logging.CRITICAL}
         address = os.environ.get("RAY_ADDRESS")
         if address:
-            chosen = {name: os.environ[name] for name in GPU_VARIABLES if name in os.environ}
-            ray.init(address=address, runtime_env={"env_vars": chosen} if chosen else None, **quiet)
+            ray.init(address=address, **quiet)
         else:
             ray.init(
                 address="local",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import subprocess
 import sys
 import textwrap
@@ -117,6 +118,35 @@ def test_a_plan_runs_each_training_with_all_its_evaluations(tiny_store: Path, tm
     (epochs,) = small.epochs(results.path).values()
     assert epochs == [1, 2]
     assert len(results.reading(trials[0].identity).results) == 2
+
+
+@pytest.mark.parametrize(("driver", "worker", "seen"), [(":16:8", None, ":16:8"), (None, ":4096:2", ":4096:2")])
+def test_a_worker_has_the_workspace_of_cublas_that_the_driver_has_or_its_own(
+    tiny_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: str | None, worker: str | None, seen: str
+) -> None:
+    set_ray_environment()
+    from sweeps.service.run import engine
+
+    def choose(value: str | None) -> None:
+        monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+        if value is not None:
+            monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", value)
+
+    choose(driver)
+    results = ResultsFolder(tmp_path / "results")
+    workplace = engine.Workplace(results=results, scratch=results.running("plan"), device="cpu")
+    request = workplace.request((small.make_trial(tiny_store),))
+    found: list[str | None] = []
+
+    def run_trial(*_: object, **__: object) -> Outcome:
+        found.append(os.environ.get("CUBLAS_WORKSPACE_CONFIG"))
+        return Outcome(State.FINISHED)
+
+    monkeypatch.setattr(engine, "run_trial", run_trial)
+    monkeypatch.setattr(engine.tune, "report", lambda _: None)
+    choose(worker)
+    engine.train_trial(request)
+    assert found == [seen]
 
 
 WAITING = """
