@@ -165,7 +165,7 @@ def load(path: str | Path, device: str = "auto") -> Model:
 
     Args:
         path: a run folder (`mucon train --out RUN`), its checkpoint folder, or the folder of a sweep's trial.
-        device: `auto` (the first GPU if there is one), `cpu`, `cuda` or `cuda:0`.
+        device: `auto` (the current GPU if there is one), `cpu`, `cuda` or `cuda:0`.
 
     Raises:
         InputError: no checkpoint there, a damaged one, or no such device.
@@ -178,7 +178,7 @@ def load_predictor(path: str | Path, device: str = "auto") -> Predictor:
 
     Args:
         path: a run folder (`mucon train --out RUN`), its checkpoint folder, or the folder of a sweep's trial.
-        device: `auto` (the first GPU if there is one), `cpu`, `cuda` or `cuda:0`.
+        device: `auto` (the current GPU if there is one), `cpu`, `cuda` or `cuda:0`.
 
     Raises:
         InputError: no checkpoint there, a damaged one, or no such device.

@@ -14,10 +14,11 @@ def is_cluster() -> bool:
 
 
 def set_ray_environment() -> None:
-    """Sets the variables that the user has not set, for this process and its children, with those of a GPU's bits.
+    """Sets the variables that the user has not set, for this process and its children.
 
     Turns off usage statistics and Tune's loggers, interrupt handler and output. A local Ray (no RAY_ADDRESS) listens on
-    the loopback address only and requires a random token, which is not stored.
+    the loopback address only and requires a random token, which is not stored; its workers inherit
+    CUBLAS_WORKSPACE_CONFIG.
     """
     values = {
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -34,6 +35,6 @@ def set_ray_environment() -> None:
         values["RAY_AUTH_MODE"] = "token"
         if "RAY_AUTH_TOKEN_PATH" not in os.environ:
             values["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
-        set_cublas_workspace()  # the workers of a cluster set it themselves
+        set_cublas_workspace()
     for name, value in values.items():
         os.environ.setdefault(name, value)
