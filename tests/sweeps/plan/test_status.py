@@ -1,0 +1,103 @@
+"""The states of sweeps and trials as `mucon-sweeps status` shows them, from results folders alone."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from sweeps.service.cli import main
+from sweeps.service.plan.status import CellStatus, sweep_status
+from sweeps.service.spec.columns import Column, Variant
+from sweeps.service.spec.experiment import Experiment
+from sweeps.service.trials import lease
+from sweeps.service.trials.folder import FORMAT_VERSION
+from sweeps.service.trials.journal import Journal
+from sweeps.service.trials.results_folder import ResultsFolder
+from tests.helpers.planted_sweeps import Unfinished, make_sweep
+from tests.helpers.refusals import refused
+
+
+def score(row: str, split: str, seed: int, prediction: str) -> float:
+    return 0.5
+
+
+def plant(results: Path, name: str, rows: str) -> ResultsFolder:
+    """Two seeds of each row; seed 2 of row a has failed and seed 2 of row b is stopped."""
+    shape = Experiment(
+        name=name,
+        title=name,
+        label_titles=("Row",),
+        variants=tuple(Variant(labels=(row,), settings={"loss.smoothing": i}) for i, row in enumerate(rows)),
+        columns=(Column(metric="mof"),),
+    )
+    unfinished = {("a", "1", 2): Unfinished("failed", "no cake"), ("b", "1", 2): Unfinished("stopped")}
+    return make_sweep(results, shape, score, n_seeds=2, unfinished=unfinished).results
+
+
+def of(results: ResultsFolder, name: str) -> dict[str, CellStatus]:
+    return {f"{cell.row}{cell.seed}": cell for cell in sweep_status(results, name).cells}
+
+
+def test_every_trial_has_its_state_reason_and_other_sweeps(tmp_path: Path) -> None:
+    results = plant(tmp_path, "one", "ab")
+    status = sweep_status(results, "one")
+    assert (status.counts, status.runner, status.is_complete) == (
+        {"finished": 2, "failed": 1, "stopped": 1},
+        None,
+        False,
+    )
+    assert {name: (str(cell.state), cell.reason) for name, cell in of(results, "one").items()} == {
+        "a1": ("finished", None),
+        "b1": ("finished", None),
+        "a2": ("failed", "no cake"),
+        "b2": ("stopped", None),
+    }
+    plan = json.loads((results.sweep("one") / "plan.json").read_text())
+    results.sweep("two").mkdir()
+    plan["tables"][0]["cells"] = plan["tables"][0]["cells"][:1]
+    (results.sweep("two") / "plan.json").write_text(json.dumps(plan | {"name": "two"}))
+    assert {name: cell.shared for name, cell in of(results, "one").items() if cell.shared} == {"a1": ("two",)}
+
+
+def test_a_running_trial_has_its_process_epoch_and_time_left(tmp_path: Path) -> None:
+    results = plant(tmp_path, "one", "ab")
+    folder = results.trial(of(results, "one")["b2"].identity)
+    folder.trial_path.write_text(json.dumps({"format_version": FORMAT_VERSION, "config": {"training": {"epochs": 10}}}))
+    with lease.acquire(folder.path) or pytest.fail("free"), Journal(folder.journal_path) as journal:
+        journal.status("running", reason=None, host="h", pid=os.getpid())
+        before = of(results, "one")["b2"]
+        assert (str(before.state), before.epoch, before.left) == ("running", 0, None)
+        assert before.holder is not None
+        assert str(os.getpid()) in before.holder
+        begun = round(1000 * (before.since or 0))
+        for epoch in (1, 2):
+            record = {"kind": "epoch", "step": epoch, "timestamp": begun + 50_000 * epoch, "metrics": {}}
+            journal.append(record)
+        running = of(results, "one")["b2"]
+    assert running.epoch == 2
+    assert running.left is not None
+    assert 400 <= running.left <= 500, "8 epochs of 50 s, less what has passed since the last one"
+
+
+def test_the_command_lists_sweeps_and_trials(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = plant(tmp_path, "one", "ab")
+    where = ["--results", str(tmp_path)]
+    assert main(arguments=["status", *where]) == 3
+    (line,) = capsys.readouterr().out.splitlines()
+    assert all(text in line for text in ("one", "2 finished", "1 failed", "1 stopped", "of 4"))
+    assert main(arguments=["status", "one", *where]) == 3
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 5
+    assert any("no cake" in line and of(results, "one")["a2"].identity in line for line in lines)
+    assert main(arguments=["status", "--json", *where]) == 3
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["format_version"], [sweep["name"] for sweep in shown["sweeps"]]) == (1, ["one"])
+    assert [cell["state"] for cell in shown["sweeps"][0]["cells"]].count("finished") == 2
+    with refused("unknown", value="two"):
+        sweep_status(results, "two")
+
+
+def test_a_folder_without_sweeps_has_nothing_unfinished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments=["status", "--results", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["sweeps"] == []
