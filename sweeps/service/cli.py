@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mucon.commands.parser import Parser
 from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, InputError
-from sweeps.service.commands import compare, report, reproduce, run, status, sync
+from sweeps.service.commands import compare, history, report, reproduce, run, status, stop, sync
 from sweeps.service.commands import list as list_command
 
 if TYPE_CHECKING:
@@ -49,6 +49,6 @@ def parser() -> Parser:
         epilog="example: mucon-sweeps run ablation_masks --store stores/tug --seeds 3",
     )
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (list_command, run, status, report, compare, reproduce, sync):
+    for command in (list_command, run, status, stop, report, history, compare, reproduce, sync):
         command.add(commands)
     return whole

@@ -25,7 +25,7 @@ from sweeps.service.run.resources import Resources
 from sweeps.service.run.source import Exhausted, Training, TrialSource
 from sweeps.service.run.worker import Outcome, mark_failed, run_trial
 from sweeps.service.trials.folder import State
-from sweeps.service.trials.results_folder import ResultsFolder
+from sweeps.service.trials.results_folder import STOP_FILE, ResultsFolder
 from sweeps.service.trials.trial import Trial
 
 STOP_POLL_SECONDS = 0.2
@@ -56,7 +56,7 @@ class Workplace:
 
     Attributes:
         results: the results folder.
-        scratch: a directory of this sweep; a file `stop` in it asks the workers to stop, and Tune's own files are
+        scratch: a directory of this sweep; a `STOP_FILE` in it asks the workers to stop, and Tune's own files are
             written there and removed.
         device: where trials compute.
         command: the command line to record.
@@ -74,7 +74,7 @@ class Workplace:
     @property
     def stop_file(self) -> Path:
         """Asks the workers to write a checkpoint and stop."""
-        return self.scratch / "stop"
+        return self.scratch / STOP_FILE
 
     def request(self, training: Training) -> dict[str, str]:
         """The config of a Tune trial: everything that a worker process needs, as text."""

@@ -9,6 +9,9 @@ from mucon.errors import InputError, Problem, nearest
 from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.reading import TrialReading
 
+STOP_FILE = "stop"
+"""File in a running sweep's scratch directory that asks its workers to write a checkpoint and stop."""
+
 
 @dataclass(frozen=True, slots=True)
 class ResultsFolder:

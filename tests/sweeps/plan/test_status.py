@@ -1,4 +1,4 @@
-"""The states of sweeps and trials as `mucon-sweeps status` shows them, from results folders alone."""
+"""What `mucon-sweeps status`, `stop` and `history` read from results folders."""
 
 import json
 import os
@@ -13,9 +13,10 @@ from sweeps.service.spec.experiment import Experiment
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import FORMAT_VERSION
 from sweeps.service.trials.journal import Journal
-from sweeps.service.trials.results_folder import ResultsFolder
+from sweeps.service.trials.results_folder import STOP_FILE, ResultsFolder
 from tests.helpers.planted_sweeps import Unfinished, make_sweep
 from tests.helpers.refusals import refused
+from tests.helpers.trial_folders import write_trial
 
 
 def score(row: str, split: str, seed: int, prediction: str) -> float:
@@ -101,3 +102,32 @@ def test_the_command_lists_sweeps_and_trials(tmp_path: Path, capsys: pytest.Capt
 def test_a_folder_without_sweeps_has_nothing_unfinished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments=["status", "--results", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["sweeps"] == []
+
+
+def test_a_running_sweep_is_asked_to_stop_and_others_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = plant(tmp_path, "one", "ab")
+    where = ["--results", str(tmp_path)]
+    assert main(arguments=["stop", "one", *where]) == 2
+    with lease.acquire(results.running("one")) or pytest.fail("free"):
+        assert main(arguments=["stop", "two", *where]) == 2
+        assert "one" in capsys.readouterr().err.splitlines()[-1]
+        assert main(arguments=["stop", "one", *where]) == 0
+        assert str(os.getpid()) in capsys.readouterr().out
+        assert (results.running("one") / STOP_FILE).exists()
+        assert sweep_status(results, "one").runner is not None
+
+
+def test_a_metric_of_every_epoch_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_trial(tmp_path, epochs=3)
+    words = ["--results", str(tmp_path), folder.identity]
+    assert main(arguments=["history", *words]) == 0
+    assert "loss.total" in capsys.readouterr().out.splitlines()
+    assert main(arguments=["history", *words, "loss.total"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["1", "2", "3"]
+    assert main(arguments=["history", *words, "loss.total", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [[int(e), float(v)] for e, v in (line.split("\t") for line in lines)]
+    assert main(arguments=["history", *words, "loss.totl"]) == 2
+    assert "'loss.total'" in capsys.readouterr().err

@@ -1,0 +1,41 @@
+"""`mucon-sweeps stop`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from mucon.errors import EXIT_OK, InputError, Problem
+from sweeps.service.commands.options import add_results
+
+
+def add(commands: Any) -> None:
+    """Adds the command to a parser's subparsers."""
+    parser = commands.add_parser(
+        "stop",
+        help="ask a running sweep to stop",
+        description=(
+            "Asks a sweep that another process runs, on any machine that shares the results folder, to stop as after "
+            "Ctrl-C: every running trial writes a checkpoint. The command of the sweep resumes it."
+        ),
+        epilog="example: mucon-sweeps stop ablation_masks",
+    )
+    parser.add_argument("name", help="name of a running sweep")
+    add_results(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Asks the sweep to stop; does not wait for its end."""
+    from sweeps.service.trials import lease
+    from sweeps.service.trials.results_folder import STOP_FILE, ResultsFolder
+
+    results = ResultsFolder.at(options.results)
+    runner = lease.holder(results.running(options.name))
+    if runner is None:
+        running = sorted(path.name for path in results.path.glob("running/*") if lease.holder(path) is not None)
+        message = f"no process runs the sweep {options.name!r} (running: {', '.join(running) or 'none'})"
+        raise InputError(Problem(rule="unknown", place=str(results.path), value=options.name, message=message))
+    (results.running(options.name) / STOP_FILE).touch()
+    print(f"asked {runner} to stop {options.name}; its trials write their checkpoints first")
+    return EXIT_OK
