@@ -116,7 +116,8 @@ class Predictor(Protocol):
     ) -> Callable[[], Prediction]:
         """Runs the network and returns a function that decodes.
 
-        The function releases the interpreter lock while it decodes and may run in another thread.
+        The function releases the interpreter lock while it decodes and may run in another thread. It does not raise
+        for a recording that has no such prediction, see `Prediction.undefined`.
 
         Args:
             features: `[T, D]` on the predictor's device, T >= 1.

@@ -56,21 +56,20 @@ def evidence(log_probs: Tensor, checkpoint: Checkpoint, decoding: DecodingConfig
     values: NDArray[np.floating] = log_probs.cpu().numpy()
     if decoding.class_prior == "none":
         return values
-    shares = np.maximum(np.asarray(_facts(checkpoint, "decoding.class_prior").frame_shares), LEAST_SHARE)
+    shares = np.maximum(np.asarray(facts_of(checkpoint, "decoding.class_prior").frame_shares), LEAST_SHARE)
     divided: NDArray[np.floating] = values - np.log(shares)
     return divided
 
 
 def best_training_transcript(
-    log_probs: NDArray[np.floating], checkpoint: Checkpoint, decoding: DecodingConfig
+    log_probs: NDArray[np.floating], facts: TrainingFacts, decoding: DecodingConfig
 ) -> Segmentation:
     """The training transcript that fits the evidence `[T, N]` best.
 
     Raises:
-        InputError: the checkpoint contains no facts about the training videos, or all transcripts have more segments
-            than the recording has frames.
+        InputError: no transcript can fill the recording: all have more segments than frames, or too few for the length
+            cap.
     """
-    facts = _facts(checkpoint, "decoding.transcripts")
     index, lengths, _ = best_of_transcripts(
         log_probs,
         _prefix_tree(facts.transcripts),
@@ -81,29 +80,30 @@ def best_training_transcript(
     return Segmentation(np.asarray(facts.transcripts[index], dtype=np.int64), lengths)
 
 
-def candidates_of(named: Sequence[Decoded], n_frames: int, n_actions: int, decoding: DecodingConfig) -> list[Candidate]:
-    """The transcripts of a beam with at most T segments, with priors around their predicted lengths."""
-    return [
-        Candidate(
-            one.transcript,
-            one.log_prob,
-            length_prior(
-                np.asarray(one.transcript, dtype=np.int64), frames_of(one.log_lengths, n_frames), n_actions, decoding
-            ),
-        )
-        for one in named
-        if 0 < len(one.transcript) <= n_frames
-    ]
+def named_lengths(named: Sequence[Decoded], n_frames: int) -> list[tuple[Decoded, NDArray[np.float64]]]:
+    """The transcripts of a beam with 1 to T segments, each with its predicted lengths `[M]` in frames."""
+    return [(one, frames_of(one.log_lengths, n_frames)) for one in named if 0 < len(one.transcript) <= n_frames]
 
 
 def best_candidate(
-    log_probs: NDArray[np.floating], candidates: Sequence[Candidate], decoding: DecodingConfig
+    log_probs: NDArray[np.floating],
+    named: Sequence[tuple[Decoded, NDArray[np.float64]]],
+    decoding: DecodingConfig,
 ) -> Segmentation:
-    """The candidate with the highest joint score for the evidence `[T, N]`; no segment without candidates."""
-    if not candidates:
+    """The transcript of a beam with the highest joint score for the evidence `[T, N]`; no segment without any.
+
+    Raises:
+        InputError: no transcript can fill the recording with the length cap, or values are NaN.
+    """
+    if not named:
         return Segmentation.of([], [])
+    transcripts = [np.asarray(one.transcript, dtype=np.int64) for one, _ in named]
+    candidates = [
+        Candidate(transcript, one.log_prob, length_prior(transcript, lengths, log_probs.shape[1], decoding))
+        for transcript, (one, lengths) in zip(transcripts, named, strict=True)
+    ]
     index, lengths, _ = best_joint(log_probs, candidates, max_length=decoding.max_length)
-    return Segmentation(np.asarray(candidates[index].transcript, dtype=np.int64), lengths)
+    return Segmentation(transcripts[index], lengths)
 
 
 @lru_cache(maxsize=8)
@@ -111,7 +111,12 @@ def _prefix_tree(transcripts: tuple[tuple[int, ...], ...]) -> PrefixTree:
     return PrefixTree.of(transcripts)
 
 
-def _facts(checkpoint: Checkpoint, setting: str) -> TrainingFacts:
+def facts_of(checkpoint: Checkpoint, setting: str) -> TrainingFacts:
+    """The facts about the training videos that a setting of decoding needs.
+
+    Raises:
+        InputError: the checkpoint contains none.
+    """
     if checkpoint.facts is None:
         raise InputError(
             Problem(

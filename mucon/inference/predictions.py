@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -27,8 +27,16 @@ from mucon.decoding.config import DecodingConfig
 from mucon.decoding.rounding import largest_remainder
 from mucon.device import full_precision
 from mucon.errors import InputError
-from mucon.inference.fusion import align, best_candidate, best_training_transcript, candidates_of, evidence, frames_of
-from mucon.inference.requests import TASKS, Prediction, check_request, transcript_problems
+from mucon.inference.fusion import (
+    align,
+    best_candidate,
+    best_training_transcript,
+    evidence,
+    facts_of,
+    frames_of,
+    named_lengths,
+)
+from mucon.inference.requests import TASKS, Prediction, check_request, likeliest_actions, transcript_problems
 from mucon.model import Decoded, MuConNetwork
 from mucon.model.segment_branch import Encoded
 from mucon.segments import Segmentation
@@ -39,6 +47,7 @@ __all__ = [
     "TASKS",
     "Prediction",
     "align_transcript",
+    "aligned",
     "begin",
     "predict",
     "transcript_problems",
@@ -68,11 +77,12 @@ def predict(
         decoding: choices of `full`; by default those of the checkpoint.
 
     Raises:
-        InputError: an unknown prediction, or features of another shape.
+        InputError: an unknown prediction, features of another shape, choices that need facts about the training videos
+            that the checkpoint does not contain, or a prediction that is undefined for the recording.
 
     Source: paper, section 4.8.
     """
-    return begin(checkpoint, features, predictions=predictions, decoding=decoding)()
+    return begin(checkpoint, features, predictions=predictions, decoding=decoding)().whole()
 
 
 @full_precision()
@@ -85,23 +95,25 @@ def begin(
 ) -> Callable[[], Prediction]:
     """Runs the network, the first half of `predict`, and returns a function that decodes, the second half.
 
-    The function may run in another thread while this one continues with the next recording.
+    The function may run in another thread while this one continues with the next recording. A prediction that is
+    undefined for the recording is in `Prediction.undefined`.
 
     Raises:
-        InputError: as `predict`; the function raises the errors of decoding.
+        InputError: as `predict`, except for undefined predictions.
     """
     check_request(features, checkpoint.model.size.dim, predictions, PREDICTIONS)
     decoding = decoding or checkpoint.config.decoding
     model, named_by_network = checkpoint.model, decoding.transcripts == "segment_branch"
-    seen, seconds = _timed(partial(_see, model, features, "frames" in predictions))
+    seen, seconds = _timed(partial(_see, model, features))
     begun: dict[str, _Begun] = {}
-    if seen.frames is not None:
-        begun["frames"] = _Begun(partial(_unchanged, seen.frames), seconds)
+    if "frames" in predictions:
+        frames, own = _timed(partial(_now, partial(likeliest_actions, seen.log_probs)))
+        begun["frames"] = _Begun(frames, seconds + own)
     if "segments" in predictions or ("full" in predictions and named_by_network):
         named, naming = _timed(partial(_name, model, seen))
         if "segments" in predictions:
-            segments, own = _timed(partial(_segments, named, seen))
-            begun["segments"] = _Begun(partial(_unchanged, segments), seconds + naming + own, named.cut)
+            segments, own = _timed(partial(_now, partial(_segments, named, seen)))
+            begun["segments"] = _Begun(segments, seconds + naming + own, named.cut)
         if "full" in predictions and named_by_network:
             end, own = _timed(partial(_begin_full, checkpoint, seen, named, decoding))
             begun["full"] = _Begun(end, seconds + naming + own, named.cut and decoding.beam == 1)
@@ -116,7 +128,7 @@ class _Begun:
     """A prediction after the network's part.
 
     Attributes:
-        end: decodes.
+        end: decodes; raises `InputError` if the prediction is undefined.
         seconds: time spent so far on what this prediction needs.
         cut: see `Prediction`.
     """
@@ -132,12 +144,10 @@ class _Seen(NamedTuple):
     Attributes:
         latent: `[T', D']`.
         log_probs: `[T, N]`.
-        frames: the prediction `frames`, if requested.
     """
 
     latent: Tensor
     log_probs: Tensor
-    frames: Segmentation | None
 
 
 class _Named(NamedTuple):
@@ -165,14 +175,24 @@ def _timed(compute: Callable[[], R]) -> tuple[R, float]:
     return result, time.perf_counter() - started
 
 
-def _unchanged(segmentation: Segmentation) -> Segmentation:
-    return segmentation
+def _now(compute: Callable[[], Segmentation]) -> Callable[[], Segmentation]:
+    """Computes a segmentation at once; the returned function returns it, or raises the error."""
+    outcome: Segmentation | InputError
+    try:
+        outcome = compute()
+    except InputError as error:
+        outcome = error
+
+    def end() -> Segmentation:
+        if isinstance(outcome, InputError):
+            raise outcome
+        return outcome
+
+    return end
 
 
-def _see(model: MuConNetwork, features: Tensor, with_frames: bool) -> _Seen:
-    latent, log_probs = model.encode(features)
-    frames = Segmentation.from_frame_labels(log_probs.argmax(dim=1).cpu().numpy()) if with_frames else None
-    return _Seen(latent, log_probs, frames)
+def _see(model: MuConNetwork, features: Tensor) -> _Seen:
+    return _Seen(*model.encode(features))
 
 
 def _name(model: MuConNetwork, seen: _Seen) -> _Named:
@@ -198,9 +218,7 @@ def _begin_full(
         transcripts = checkpoint.model.likeliest_segments(named.encoded, decoding.beam)
         if not named.decoded.cut and named.decoded.transcript not in [one.transcript for one in transcripts]:
             transcripts = (*transcripts, named.decoded)  # so that a beam never scores below the greedy transcript
-        n_frames, n_actions = values.shape
-        candidates = candidates_of(transcripts, n_frames, n_actions, decoding)
-        return partial(best_candidate, values, candidates, decoding)
+        return partial(best_candidate, values, named_lengths(transcripts, len(values)), decoding)
     if not len(named.transcript):
         return partial(Segmentation.of, [], [])
     return partial(align, values, named.transcript, named.lengths, decoding)
@@ -211,16 +229,19 @@ def _begin_full_of_training(
 ) -> Callable[[], Segmentation]:
     """`full` with the transcripts of the training videos."""
     values = evidence(seen.log_probs, checkpoint, decoding)
-    return partial(best_training_transcript, values, checkpoint, decoding)
+    return partial(best_training_transcript, values, facts_of(checkpoint, "decoding.transcripts"), decoding)
 
 
 def _end(begun: Mapping[str, _Begun]) -> Prediction:
-    ended = {name: _timed(one.end) for name, one in begun.items()}
-    return Prediction(
-        segmentations={name: segmentation for name, (segmentation, _) in ended.items()},
-        cut=any(one.cut for one in begun.values()),
-        seconds={name: begun[name].seconds + own for name, (_, own) in ended.items()},
-    )
+    seconds: dict[str, float] = {}
+
+    def timed(name: str, one: _Begun) -> Segmentation:
+        segmentation, own = _timed(one.end)
+        seconds[name] = one.seconds + own
+        return segmentation
+
+    ends = {name: partial(timed, name, one) for name, one in begun.items()}
+    return replace(Prediction.of(ends, cut=any(one.cut for one in begun.values())), seconds=seconds)
 
 
 @full_precision()
@@ -253,9 +274,26 @@ def align_transcript(
 
     Raises:
         InputError: an unknown prediction, features of another shape, a transcript that is empty, contains unknown ids
-            or has more segments than frames, or a length cap with which it cannot fill the frames.
+            or has more segments than frames, or a prediction that is undefined for the recording, such as one with a
+            length cap with which the transcript cannot fill the frames.
 
     Source: paper, section 5 (action alignment) and section 4.8.
+    """
+    return aligned(checkpoint, features, transcript, predictions=predictions, decoding=decoding).whole()
+
+
+def aligned(
+    checkpoint: Checkpoint,
+    features: Tensor,
+    transcript: Sequence[int],
+    *,
+    predictions: Sequence[str] = PREDICTIONS,
+    decoding: DecodingConfig | None = None,
+) -> Prediction:
+    """Like `align_transcript`; a prediction that is undefined for the recording is in `Prediction.undefined`.
+
+    Raises:
+        InputError: as `align_transcript`, except for undefined predictions.
     """
     check_request(features, checkpoint.model.size.dim, predictions, PREDICTIONS)
     n_frames = len(features)
@@ -263,17 +301,16 @@ def align_transcript(
     if problems:
         raise InputError(problems)
     given = np.asarray(transcript, dtype=np.int64)
+    chosen = decoding or checkpoint.config.decoding
     with torch.no_grad():
         outputs = checkpoint.model(features, torch.from_numpy(given).to(features.device))
         log_probs = torch.log_softmax(outputs.latent_logits, dim=1)[outputs.latent_of_frame]
     lengths = frames_of(outputs.log_lengths, n_frames)
-    segmentations: dict[str, Segmentation] = {}
-    for name in predictions:
-        if name == "segments":
-            segmentations[name] = Segmentation(given, largest_remainder(lengths, n_frames))
-        elif name == "full":
-            chosen = decoding or checkpoint.config.decoding
-            segmentations[name] = align(evidence(log_probs, checkpoint, chosen), given, lengths, chosen)
-        else:
-            segmentations[name] = align(log_probs.cpu().numpy(), given, lengths, DecodingConfig(length_prior="none"))
-    return Prediction(segmentations, cut=False)
+    values = log_probs.cpu().numpy()
+    fused = evidence(log_probs, checkpoint, chosen) if "full" in predictions else values
+    ends: dict[str, Callable[[], Segmentation]] = {
+        "frames": lambda: align(values, given, lengths, DecodingConfig(length_prior="none")),
+        "segments": lambda: Segmentation(given, largest_remainder(lengths, n_frames)),
+        "full": lambda: align(fused, given, lengths, chosen),
+    }
+    return Prediction.of({name: ends[name] for name in predictions})

@@ -14,7 +14,7 @@ from torch import Tensor
 from mucon.checkpoint import METHOD, Checkpoint, Progress, weights_sha256
 from mucon.config import TrainConfig
 from mucon.decoding.config import DecodingConfig
-from mucon.inference.predictions import MAIN, PREDICTIONS, align_transcript, begin
+from mucon.inference.predictions import MAIN, PREDICTIONS, aligned, begin
 from mucon.inference.requests import TASKS, Prediction
 from mucon.inference.training_facts import training_facts
 from mucon.videos import Video
@@ -93,4 +93,4 @@ class MuConPredictor:
         decoding: DecodingConfig | None = None,
     ) -> Prediction:
         """Aligns a known transcript, see `align_transcript`."""
-        return align_transcript(self.checkpoint, features, transcript, predictions=predictions, decoding=decoding)
+        return aligned(self.checkpoint, features, transcript, predictions=predictions, decoding=decoding)

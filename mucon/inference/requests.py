@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 from torch import Tensor
 
@@ -20,17 +21,59 @@ class Prediction:
     """Segmentations of one recording.
 
     Attributes:
-        segmentations: by name of the prediction. An empty segmentation assigns no action to any frame (the model
-            predicts an empty transcript).
+        segmentations: by name of the prediction, without the undefined ones. An empty segmentation assigns no action
+            to any frame (the model predicts an empty transcript).
         cut: the model did not end its transcript within the step limit, or predicted more segments than frames, and
             the last segments were dropped. Always false if the transcript does not come from the model.
         seconds: by name of the prediction, the time that it takes alone, from features on the device to the
             segmentation; empty in alignment.
+        undefined: by name of the prediction, the reason for which the recording has none, such as a length cap with
+            which its segments cannot fill it.
     """
 
     segmentations: dict[str, Segmentation]
     cut: bool
     seconds: dict[str, float] = field(default_factory=dict)
+    undefined: dict[str, InputError] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, ends: Mapping[str, Callable[[], Segmentation]], *, cut: bool = False) -> Self:
+        """Computes the segmentations, by name of the prediction; one that raises `InputError` is undefined."""
+        segmentations: dict[str, Segmentation] = {}
+        undefined: dict[str, InputError] = {}
+        for name, end in ends.items():
+            try:
+                segmentations[name] = end()
+            except InputError as error:
+                undefined[name] = error
+        return cls(segmentations, cut, undefined=undefined)
+
+    def whole(self) -> Self:
+        """Itself, with all predictions.
+
+        Raises:
+            InputError: a prediction is undefined for the recording.
+        """
+        if self.undefined:
+            raise InputError(problem for error in self.undefined.values() for problem in error.problems)
+        return self
+
+
+def likeliest_actions(log_probs: Tensor) -> Segmentation:
+    """The most likely action of each frame.
+
+    Args:
+        log_probs: `[T, N]`.
+
+    Raises:
+        InputError: a log probability is NaN.
+    """
+    bad = int(log_probs.isnan().any(dim=1).sum())
+    if bad:
+        message = f"the network computes NaN in {bad} frames"
+        hint = "check features and weights for very large values"
+        raise InputError(Problem(rule="range", place="frame_log_probs", value=bad, message=message, hint=hint))
+    return Segmentation.from_frame_labels(log_probs.argmax(dim=1).cpu().numpy())
 
 
 def check_request(features: Tensor, dim: int, predictions: Sequence[str], available: Sequence[str]) -> None:

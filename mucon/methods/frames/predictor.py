@@ -17,8 +17,7 @@ from mucon.configuration import Config
 from mucon.decoding.config import DecodingConfig
 from mucon.device import full_precision
 from mucon.errors import InputError, Problem
-from mucon.inference.requests import Prediction, check_request, unsupported_task
-from mucon.segments import Segmentation
+from mucon.inference.requests import Prediction, check_request, likeliest_actions, unsupported_task
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
 
@@ -82,13 +81,11 @@ class FramePredictor:
             message = f"the method {self.method} has no decoding choices"
             raise InputError(Problem(rule="unsupported", place="decoding", message=message))
         started = time.perf_counter()
-        labels = self.classifier.frame_log_probs(features).argmax(dim=1).cpu().numpy()
-        segmentation = Segmentation.from_frame_labels(labels)
+        log_probs = self.classifier.frame_log_probs(features)
+        prediction = Prediction.of(dict.fromkeys(predictions, lambda: likeliest_actions(log_probs)))
         seconds = time.perf_counter() - started
-        prediction = Prediction(
-            dict.fromkeys(predictions, segmentation), cut=False, seconds=dict.fromkeys(predictions, seconds)
-        )
-        return lambda: prediction
+        timed = dataclasses.replace(prediction, seconds=dict.fromkeys(prediction.segmentations, seconds))
+        return lambda: timed
 
     def align(
         self,
