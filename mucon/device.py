@@ -176,6 +176,17 @@ def device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name()
 
 
+@contextlib.contextmanager
+def cpu_threads(number: int) -> Iterator[None]:
+    """Computes with a number of CPU threads, on which the last bits depend, and restores the previous one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def cpu_name() -> str:
     """Name of the CPU as reported by the operating system."""
     for line in _cpu_lines():

@@ -1,17 +1,16 @@
-"""Scores of a trained model on recordings whose segmentation is known."""
+"""Scores of a trained model on annotated recordings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from mucon.checkpoint import Checkpoint
+from mucon.arrays import Ints
 from mucon.decoding.batches import Job, decode_many
 from mucon.decoding.config import DecodingConfig
-from mucon.device import choose_device
+from mucon.device import choose_device, cpu_threads
 from mucon.errors import InputError, Problem, nearest
-from mucon.inference.predictor import MuConPredictor
 from mucon.inference.requests import (
     TASKS,
     Prediction,
@@ -20,14 +19,23 @@ from mucon.inference.requests import (
     transcript_problems,
     unsupported_task,
 )
-from mucon.method import Predictor
+from mucon.method import Predictor, training_of
 from mucon.metrics.alignment import alignment_scores
 from mucon.metrics.boundaries import boundary_scores
-from mucon.metrics.confusion import confusion_matrix, frames_per_action, precision_per_action, recall_per_action
+from mucon.metrics.confusion import (
+    confusion_matrix,
+    frames_per_action,
+    precision_per_action,
+    recall_per_action,
+    to_lists,
+)
 from mucon.metrics.scores import Scores, score
-from mucon.segments import Segmentation
+from mucon.segments import Segmentation, Truth
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
+
+LENGTHS, TRANSCRIPT, NOTHING = "lengths", "transcript", "none"
+"""How much of a recording is annotated, in `Evaluation.per_video`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +48,20 @@ class Evaluation:
             recording defines is absent. `mucon.metrics` defines them; those by index exist in alignment only.
         undefined: prediction -> metric -> number of recordings that do not define it and are not counted.
         recall: prediction -> action -> share of its true frames that are predicted correctly; None for an action
-            without true frames.
+            without true frames. Like `precision` and `confusion`, over the recordings with true lengths.
         precision: prediction -> action -> share of its predicted frames that are correct; None for an action that is
             never predicted.
-        confusion: prediction -> `[N][N]` frames over all recordings: rows are true, columns predicted actions, in the
-            order of the vocabulary. Frames of a recording with an empty prediction are in no column.
-        true_frames: action -> its frames over all recordings.
-        per_video: for each recording `id`, `n_frames`, `cut`, `empty`, and per prediction the metrics (None if
-            undefined).
+        confusion: prediction -> `[N][N]` frames: rows are true, columns predicted actions, in the order of the
+            vocabulary. Frames of a recording with an empty prediction are in no column. With more than
+            `mucon.metrics.confusion.DENSE_UP_TO` actions, a row `[true, predicted, frames]` for each pair that occurs.
+        true_frames: action -> its frames over all recordings with true lengths.
+        per_video: for each recording `id`, `n_frames`, `annotation` (`lengths`, `transcript` or `none`), `cut`,
+            `empty`, and per prediction the metrics (None if undefined).
         segmentations: prediction -> recording -> segmentation.
         seconds: prediction -> mean seconds per recording, without the first recording (which includes loading and
             compilation) unless it is the only one. Empty for alignment.
+        not_predicted: prediction -> recording -> reason, for the recordings that have no such prediction; no metric
+            counts them.
     """
 
     task: str
@@ -63,6 +74,7 @@ class Evaluation:
     per_video: list[dict[str, Any]]
     segmentations: dict[str, dict[str, Segmentation]]
     seconds: dict[str, float]
+    not_predicted: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @property
     def n_cut(self) -> int:
@@ -74,12 +86,18 @@ class Evaluation:
         """Number of recordings with an empty prediction, in which no frame has an action."""
         return sum(bool(row["empty"]) for row in self.per_video)
 
+    @property
+    def n_without_lengths(self) -> int:
+        """Number of recordings whose true lengths are unknown."""
+        return sum(row["annotation"] != LENGTHS for row in self.per_video)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything except the segmentations, for JSON."""
         return {
             "task": self.task,
             "scores": self.scores,
             "undefined": self.undefined,
+            "not_predicted": self.not_predicted,
             "recall": self.recall,
             "precision": self.precision,
             "confusion": self.confusion,
@@ -92,7 +110,7 @@ class Evaluation:
 
 
 def evaluate(
-    predictor: Predictor | Checkpoint,
+    predictor: Predictor,
     videos: Sequence[Video],
     *,
     device: str = "cpu",
@@ -103,11 +121,13 @@ def evaluate(
     training_videos: Sequence[Video] = (),
     threads: int = 1,
 ) -> Evaluation:
-    """Predicts every recording and compares it with its true segmentation.
+    """Predicts every recording and compares it with its annotation.
+
+    The network computes with the number of threads of the model's training (`training.threads`).
 
     Args:
-        predictor: a trained model, or MuCon's checkpoint; it is not changed, a copy computes.
-        videos: all with lengths.
+        predictor: a trained model; it is not changed, a copy computes.
+        videos: a recording without lengths counts in the metrics of transcripts only, one without transcript in none.
         device: device of the network.
         predictions: names of the predictions; by default all that the predictor offers.
         decoding: choices of decoding; by default those of the predictor.
@@ -118,19 +138,17 @@ def evaluate(
 
     Raises:
         InputError: an unknown prediction or task, a task that the method does not support, no recording, fps out of
-            range, or one problem per recording without lengths, with unknown actions or, in alignment, with more
-            segments than frames.
+            range, or one problem per recording with unknown actions.
     """
-    if isinstance(predictor, Checkpoint):
-        predictor = MuConPredictor(predictor)
     problems = _problems(videos, task, predictor)
     if problems:
         raise InputError(problems)
     names = predictor.predictions if predictions is None else tuple(predictions)
     check_predictions(names, predictor.predictions)
-    used = predictor.to(choose_device(device)).prepared(training_videos, decoding)
-    jobs = (Job(video.id, _begun(used, video, names, decoding, task)) for video in videos)
-    found = list(decode_many(jobs, threads=threads, bunch=1))
+    with cpu_threads(training_of(predictor.config).threads):
+        used = predictor.to(choose_device(device)).prepared(training_videos, decoding)
+        jobs = (Job(video.id, _begun(used, video, names, decoding, task)) for video in videos)
+        found = list(decode_many(jobs, threads=threads, bunch=1))
     return _evaluation(videos, found, names, predictor.vocabulary, task, fps)
 
 
@@ -142,21 +160,19 @@ def _problems(videos: Sequence[Video], task: str, predictor: Predictor) -> list[
         return [unsupported_task(predictor.method, task)]
     if not videos:
         return [Problem(rule="missing", place="videos", message="no recording to evaluate", hint="use another split")]
-    problems = []
-    for video in videos:
-        if video.lengths is None:
-            message = "no true segment lengths to compare with"
-            problems.append(Problem(rule="missing", place=video.id, message=message, hint="annotate or omit it"))
-        elif task == "alignment":
-            problems += transcript_problems(video.transcript, video.n_frames, predictor.vocabulary, video.id)
-        else:
-            problems += action_problems(video.transcript, predictor.vocabulary, video.id)
-    return problems
+    return [
+        problem for video in videos for problem in action_problems(video.transcript, predictor.vocabulary, video.id)
+    ]
 
 
 def _begun(
     predictor: Predictor, video: Video, predictions: Sequence[str], decoding: DecodingConfig | None, task: str
 ) -> Callable[[], Prediction]:
+    if task == "alignment":
+        problems = transcript_problems(video.transcript, video.n_frames, predictor.vocabulary)
+        if problems:
+            unaligned = Prediction({}, cut=False, undefined=dict.fromkeys(predictions, InputError(problems)))
+            return lambda: unaligned
     features = video.features(predictor.device)
     if task == "alignment":
         aligned = predictor.align(features, video.transcript, predictions=predictions, decoding=decoding)
@@ -172,29 +188,31 @@ def _evaluation(
     task: str,
     fps: float | None,
 ) -> Evaluation:
-    truths = [Segmentation.of(video.transcript, video.lengths or ()) for video in videos]
-    segmentations = {name: [one.segmentations[name] for one in found] for name in names}
+    truths = [video.truth for video in videos]
+    segmentations = {name: [one.segmentations.get(name) for one in found] for name in names}
     results = {name: _scores(truths, predicted, vocabulary, task, fps) for name, predicted in segmentations.items()}
     actions = vocabulary.actions
     confusion = {name: confusion_matrix(truths, predicted, len(actions)) for name, predicted in segmentations.items()}
-    true_frames = frames_per_action(truths, len(actions))
+
+    def of_actions(values: Sequence[float | None]) -> dict[str, float | None]:
+        return dict(zip(actions, values, strict=True))
+
     return Evaluation(
         task=task,
         scores={name: result.values for name, result in results.items()},
         undefined={name: result.undefined for name, result in results.items()},
         recall={
-            name: dict(zip(actions, recall_per_action(counts, true_frames), strict=True))
+            name: of_actions(recall_per_action(counts, _frames(truths, segmentations[name], len(actions))))
             for name, counts in confusion.items()
         },
-        precision={
-            name: dict(zip(actions, precision_per_action(counts), strict=True)) for name, counts in confusion.items()
-        },
-        confusion={name: counts.tolist() for name, counts in confusion.items()},
-        true_frames=dict(zip(actions, true_frames.tolist(), strict=True)),
+        precision={name: of_actions(precision_per_action(counts)) for name, counts in confusion.items()},
+        confusion={name: to_lists(counts) for name, counts in confusion.items()},
+        true_frames=dict(zip(actions, frames_per_action(truths, len(actions)).tolist(), strict=True)),
         per_video=[
             {
                 "id": video.id,
                 "n_frames": video.n_frames,
+                "annotation": LENGTHS if video.lengths is not None else TRANSCRIPT if video.transcript else NOTHING,
                 "cut": one.cut,
                 "empty": any(not segmentation.n_segments for segmentation in one.segmentations.values()),
                 **{name: result.per_video[index] for name, result in results.items()},
@@ -202,21 +220,38 @@ def _evaluation(
             for index, (video, one) in enumerate(zip(videos, found, strict=True))
         ],
         segmentations={
-            name: {video.id: one for video, one in zip(videos, predicted, strict=True)}
+            name: {video.id: one for video, one in zip(videos, predicted, strict=True) if one is not None}
             for name, predicted in segmentations.items()
         },
         seconds=_mean_seconds([one.seconds for one in found]),
+        not_predicted={
+            name: {
+                video.id: one.undefined[name].line
+                for video, one in zip(videos, found, strict=True)
+                if name in one.undefined
+            }
+            for name in names
+        },
     )
 
 
+def _frames(truths: Sequence[Truth], predicted: Sequence[Segmentation | None], n_actions: int) -> Ints:
+    """True frames of each action in the recordings that have the prediction."""
+    compared = [truth for truth, one in zip(truths, predicted, strict=True) if one is not None]
+    return frames_per_action(compared, n_actions)
+
+
 def _mean_seconds(seconds: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    counted = seconds[1:] or seconds
-    return {name: sum(one[name] for one in counted) / len(counted) for name in counted[0]}
+    means = {}
+    for name in dict.fromkeys(name for one in seconds for name in one):
+        counted = [one[name] for one in seconds[1:] if name in one] or [seconds[0][name]]
+        means[name] = sum(counted) / len(counted)
+    return means
 
 
 def _scores(
-    truths: Sequence[Segmentation],
-    predicted: Sequence[Segmentation],
+    truths: Sequence[Truth],
+    predicted: Sequence[Segmentation | None],
     vocabulary: Vocabulary,
     task: str,
     fps: float | None,

@@ -8,6 +8,7 @@ for action, start, stop in model.predict(features).segments:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,10 +18,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mucon.checkpoint_files import method_of, of_run
-from mucon.device import choose_device
+from mucon.device import choose_device, cpu_threads
 from mucon.errors import InputError, Problem
 from mucon.inference.requests import Prediction, transcript_problems
-from mucon.method import Predictor
+from mucon.method import Predictor, training_of
 from mucon.methods import method_named
 from mucon.segments import Segmentation
 from mucon.videos import Video
@@ -110,12 +111,13 @@ class Model:
             prediction: one of `predictions`; by default the method's main one (MuCon: `full`).
 
         Raises:
-            InputError: an unknown prediction, an unreadable file, features of another shape, or values that are not
-                finite.
+            InputError: an unknown prediction, an unreadable file, features of another shape, values that are not
+                finite, or a recording for which the prediction is undefined.
         """
         name = self._name(prediction)
         video = self._video(features)
-        result = self.predictor.begin(video.features(self.predictor.device), predictions=(name,))()
+        with self._threads():
+            result = self.predictor.begin(video.features(self.predictor.device), predictions=(name,))()
         return self._segments(result, name)
 
     def align(
@@ -141,8 +143,13 @@ class Model:
         problems = transcript_problems(ids, video.n_frames, self.vocabulary)
         if problems:
             raise InputError(problems)
-        result = self.predictor.align(video.features(self.predictor.device), ids, predictions=(name,))
+        with self._threads():
+            result = self.predictor.align(video.features(self.predictor.device), ids, predictions=(name,))
         return self._segments(result, name)
+
+    def _threads(self) -> AbstractContextManager[None]:
+        """The number of threads of the training."""
+        return cpu_threads(training_of(self.predictor.config).threads)
 
     def _name(self, prediction: str | None) -> str:
         return self.predictor.main if prediction is None else prediction
@@ -155,7 +162,7 @@ class Model:
         return Video.from_arrays("features", features)
 
     def _segments(self, result: Prediction, name: str) -> Segments:
-        segmentation: Segmentation = result.segmentations[name]
+        segmentation: Segmentation = result.whole().segmentations[name]
         segments = [Segment(self.actions[action], start, stop) for action, start, stop in segmentation.spans()]
         return Segments([segment for segment in segments if segment.stop > segment.start], name)
 

@@ -54,7 +54,7 @@ def segmentation_figure(
     used = sorted({int(action) for bars in rows.values() for _, bar in bars for action in bar.transcript})
     looks = dict(zip(used, action_looks(len(used)), strict=True))
     heights = [len(bars) for bars in rows.values()]
-    columns = min(len(used), 5)
+    columns = min(max(len(used), 1), 5)
     legend = 0.2 * -(-len(used) // columns)
     figure = Figure(figsize=(9, 0.27 * sum(heights) + 0.5 * len(rows) + 0.5 + legend), layout="constrained")
     axes = figure.subplots(len(rows), 1, squeeze=False, height_ratios=heights)[:, 0]
@@ -91,7 +91,7 @@ def draw_evaluation(
 
     Args:
         evaluation: the evaluation of `videos`.
-        videos: recordings with true lengths.
+        videos: recordings; one without true lengths has no bar of the truth.
         ids: recordings to draw; None for the first three.
         vocabulary: the actions.
         path: a .png, .svg or .pdf file.
@@ -113,8 +113,11 @@ def draw_evaluation(
         raise InputError(problems)
     rows = {
         id: [
-            ("truth", Segmentation.of(by_id[id].transcript, by_id[id].lengths or ())),
-            *((prediction, of_video[id]) for prediction, of_video in evaluation.segmentations.items()),
+            *(("truth", truth) for truth in [by_id[id].segmentation] if truth is not None),
+            *(
+                (prediction, of_video[id]) if id in of_video else (f"{prediction} (undefined)", Segmentation.of([], []))
+                for prediction, of_video in evaluation.segmentations.items()
+            ),
         ]
         for id in chosen
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -73,3 +74,7 @@ class Segmentation:
         """Yields `(action, start, stop)` of each segment, `stop` exclusive."""
         stops = np.cumsum(self.lengths)
         yield from zip(self.transcript.tolist(), (stops - self.lengths).tolist(), stops.tolist(), strict=True)
+
+
+Truth: TypeAlias = Segmentation | tuple[int, ...]
+"""The annotation of a recording: its segmentation, or its transcript if the lengths are unknown, or an empty tuple."""

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mucon.arrays import Ints
 from mucon.errors import DataWarning, InputError, Problem
-from mucon.segments import Segmentation
+from mucon.segments import Segmentation, Truth
 from mucon.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -104,6 +104,11 @@ class Video:
     def segmentation(self) -> Segmentation | None:
         """The true segmentation; None if the lengths are unknown."""
         return None if self.lengths is None else Segmentation.of(self.transcript, self.lengths)
+
+    @property
+    def truth(self) -> Truth:
+        """The annotation: the segmentation, or the transcript if the lengths are unknown."""
+        return self.transcript if self.segmentation is None else self.segmentation
 
     def frame_labels(self) -> Ints | None:
         """True labels `[T]` int64; None if the lengths are unknown."""

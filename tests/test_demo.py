@@ -8,6 +8,7 @@ from pathlib import Path
 from mucon import checkpoint
 from mucon.baselines import blind_baseline, nearest_centroid
 from mucon.evaluation import evaluate
+from mucon.inference import MuConPredictor
 from mucon.metrics.scores import score
 from mucon.recipes import demo
 from mucon.segments import Segmentation
@@ -48,7 +49,7 @@ def test_the_demo_is_small() -> None:
 
 def test_the_demos_box_row_is_fifteen_points_above_the_feature_free_baseline(tmp_path: Path) -> None:
     train(demo(), data().part("train"), data().vocabulary, folder=tmp_path, device="cpu")
-    found = evaluate(checkpoint.load(tmp_path / "checkpoint"), data().part("test"))
+    found = evaluate(MuConPredictor(checkpoint.load(tmp_path / "checkpoint")), data().part("test"))
     assert found.scores["full"]["mof"] >= blind_mof() + 0.15
     assert found.scores["frames"]["mof"] >= blind_mof() + 0.15
     assert found.n_empty == 0

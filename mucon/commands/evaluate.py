@@ -88,11 +88,14 @@ def show(evaluation: Evaluation, *, weights_sha256: str, as_json: bool, details:
     Args:
         evaluation: scores of a run.
         weights_sha256: part of the JSON only.
-        as_json: one line of JSON instead of tables.
+        as_json: one line of JSON instead of tables, with `undefined` and `not_predicted` if a recording lacks true
+            lengths or a prediction.
         details: adds results per action, and boundary errors to the tables.
     """
     if as_json:
         more = {name: getattr(evaluation, name) for name in DETAILS} if details else {}
+        if evaluation.n_without_lengths or any(evaluation.not_predicted.values()):
+            more |= {name: getattr(evaluation, name) for name in ("undefined", "not_predicted")}
         print(json.dumps({**evaluation.scores, **more, "weights_sha256": weights_sha256}))
         return
     from mucon.commands.printing import print_details, print_scores

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mucon.commands.options import PREDICTIONS, add_decoding, add_device, add_run, decoding_of, warn_if_unfinished
-from mucon.errors import EXIT_OK, InputError, Problem
+from mucon.errors import EXIT_OK, EXIT_PARTIAL, InputError, Problem
 
 if TYPE_CHECKING:
     from mucon.commands.parser import Commands
@@ -46,7 +47,9 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Segments or aligns each recording and prints its segments."""
+    from mucon.device import cpu_threads
     from mucon.library import load_predictor, read_features
+    from mucon.method import training_of
     from mucon.videos import Video
 
     predictor = load_predictor(args.run_folder, args.device)
@@ -57,14 +60,21 @@ def run(args: argparse.Namespace) -> int:
     if transcript is not None:
         check_transcript(transcript, videos, predictor.vocabulary)
     name = args.prediction or predictor.main
+    status = EXIT_OK
     for video in videos:
-        features = video.features(predictor.device)
-        if transcript is None:
-            prediction = predictor.begin(features, predictions=(name,), decoding=decoding)()
+        with cpu_threads(training_of(predictor.config).threads):
+            features = video.features(predictor.device)
+            if transcript is None:
+                prediction = predictor.begin(features, predictions=(name,), decoding=decoding)()
+            else:
+                prediction = predictor.align(features, transcript, predictions=(name,), decoding=decoding)
+        if prediction.undefined:
+            status = EXIT_PARTIAL
+            for problem in prediction.undefined[name].under(video.id):
+                print(f"error: {problem}", file=sys.stderr)
         else:
-            prediction = predictor.align(features, transcript, predictions=(name,), decoding=decoding)
-        show(video, prediction, name, predictor.vocabulary, as_json=args.json)
-    return EXIT_OK
+            show(video, prediction, name, predictor.vocabulary, as_json=args.json)
+    return status
 
 
 def show(video: Video, prediction: Prediction, name: str, vocabulary: Vocabulary, *, as_json: bool) -> None:

@@ -13,7 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from mucon.evaluation import Evaluation
-from mucon.metrics.catalogue import Task, metric_of, printed_metrics
+from mucon.metrics.catalogue import Task, printed_metrics
+from mucon.metrics.confusion import cells_of
 from mucon.training import EpochReport
 
 MATRIX_UP_TO = 8
@@ -85,13 +86,18 @@ def print_scores(evaluation: Evaluation) -> None:
     task: Task = "alignment" if evaluation.task == "alignment" else "segmentation"
     print_table_of_scores(len(evaluation.per_video), evaluation.scores, task)
     for prediction, counts in evaluation.undefined.items():
-        undefined = ", ".join(
-            f"{metric_of(name).narrow_title} {count}"
-            for name, count in counts.items()
-            if count and not name.startswith("boundary_error")
-        )
-        if undefined:
-            print(f"{prediction}: undefined, and excluded from the mean, in recordings: {undefined}")
+        undefined: dict[int, list[str]] = {}
+        for metric in printed_metrics(task):
+            if counts.get(metric.name):
+                undefined.setdefault(counts[metric.name], []).append(metric.narrow_title)
+        for count, titles in undefined.items():
+            print(f"{prediction}: undefined in {count} recordings, which the mean excludes: {', '.join(titles)}")
+    for prediction, reasons in evaluation.not_predicted.items():
+        if reasons:
+            first, reason = next(iter(reasons.items()))
+            print(f"{prediction}: no prediction for {len(reasons)} recordings, first {first!r}: {reason}")
+    if evaluation.n_without_lengths:
+        print(f"recordings without true lengths, scored by their transcripts only: {evaluation.n_without_lengths}")
     if evaluation.n_cut:
         print(f"transcripts truncated at the maximum length: {evaluation.n_cut}")
     if evaluation.n_empty:
@@ -133,35 +139,44 @@ def boundary_table(evaluation: Evaluation) -> Table:
 def action_table(evaluation: Evaluation, prediction: str) -> Table:
     """Recall, precision and confusion of each true or predicted action, in percent of its true frames.
 
+    Recordings that do not have the prediction are left out.
+
     Up to `MATRIX_UP_TO` actions, the confusion matrix has a column per predicted action, headed by its number; beyond,
     only the three most frequent confusions are listed. The table fits into 80 columns.
     """
-    confusion = evaluation.confusion[prediction]
+    rows: dict[int, dict[int, int]] = {}
+    for (true, predicted), count in cells_of(evaluation.confusion[prediction], len(evaluation.true_frames)).items():
+        rows.setdefault(true, {})[predicted] = count
     recall, precision = (list(values[prediction].values()) for values in (evaluation.recall, evaluation.precision))
     frames = list(evaluation.true_frames.values())
-    occurring = [i for i in range(len(frames)) if frames[i] or any(row[i] for row in confusion)]
+    ever_predicted = {j for row in rows.values() for j in row}
+    occurring = [i for i in range(len(frames)) if frames[i] or i in ever_predicted]
     names = [escape(name) for name in evaluation.true_frames]
-    whole = len(occurring) <= MATRIX_UP_TO
-    table = _table(f"{prediction}: actions, percent{'; columns: predicted as' * whole}", padding=0 if whole else 1)
+    as_matrix = len(occurring) <= MATRIX_UP_TO
+    table = _table(
+        f"{prediction}: actions, percent{'; columns: predicted as' * as_matrix}", padding=0 if as_matrix else 1
+    )
     table.add_column("action", no_wrap=True, overflow="ellipsis", max_width=20)
     for heading in ("frames", "recall", "precision"):
         table.add_column(heading, justify="right", no_wrap=True)
-    if whole:
+    if as_matrix:
         for column in occurring:
             table.add_column(f"{column}", justify="right", no_wrap=True, min_width=3)
     else:
         table.add_column("confused with")
     for i in occurring:
-        shares = [100 * count / max(frames[i], 1) for count in confusion[i]]
-        others = sorted((j for j in occurring if j != i and confusion[i][j]), key=lambda j: -confusion[i][j])[:3]
+        row = rows.get(i, {})
+        whole = sum(row.values()) if evaluation.not_predicted.get(prediction) else frames[i]
+        shares = {j: 100 * row.get(j, 0) / max(whole, 1) for j in occurring}
+        others = sorted((j for j in row if j != i), key=lambda j: (-row[j], j))[:3]
         table.add_row(
-            f"{i} {names[i]}" if whole else names[i],
+            f"{i} {names[i]}" if as_matrix else names[i],
             str(frames[i]),
             _percent(recall[i]),
             _percent(precision[i]),
             *(
                 [f"{shares[j]:.0f}" for j in occurring]
-                if whole
+                if as_matrix
                 else [", ".join(f"{names[j]} {shares[j]:.0f}" for j in others)]
             ),
         )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from mucon.metrics import catalogue
-from mucon.metrics.boundaries import BOUNDARY_ERROR_BY_INDEX, boundary_errors_by_index, summary
+from mucon.metrics.boundaries import BOUNDARY_ERROR_BY_INDEX, boundary_errors_by_index, errors_of, summary
 from mucon.metrics.scores import Scores, compute
-from mucon.segments import Segmentation
+from mucon.segments import Segmentation, Truth
 
 _COMPUTED = tuple(metric for metric in catalogue.METRICS if metric.measure and metric.tasks == ("alignment",))
 BY_INDEX = tuple(metric.name for metric in _COMPUTED)
@@ -15,8 +15,8 @@ BY_INDEX = tuple(metric.name for metric in _COMPUTED)
 
 
 def alignment_scores(
-    targets: Sequence[Segmentation],
-    predictions: Sequence[Segmentation],
+    targets: Sequence[Truth],
+    predictions: Sequence[Segmentation | None],
     background_ids: Collection[int] = (),
     *,
     fps: float | None = None,
@@ -26,17 +26,17 @@ def alignment_scores(
     Names: `iod_by_index`, `iou_by_index`, each also with `_without_background` (background segments are not counted),
     and `boundary_error_by_index_frames`, `boundary_error_by_index_median_frames` (over all boundaries of all
     recordings), both also in `..._seconds` if fps is given. All are undefined for a recording whose predicted
-    transcript differs from the true one.
+    transcript differs from the true one or is undefined, and for one whose true lengths are unknown.
     Source: the paper's appendix, IoD.
 
     Args:
-        targets: true segmentations.
-        predictions: one per target, of the same transcript.
+        targets: annotations.
+        predictions: one per target, of the same transcript; None for an undefined one.
         background_ids: actions that are background.
         fps: frames per second; None if unknown.
 
     Raises:
         InputError: fps is not above 0.
     """
-    boundaries = [boundary_errors_by_index(*pair) for pair in zip(targets, predictions, strict=True)]
+    boundaries = errors_of(boundary_errors_by_index, targets, predictions)
     return compute(_COMPUTED, targets, predictions, background_ids) | summary(boundaries, BOUNDARY_ERROR_BY_INDEX, fps)

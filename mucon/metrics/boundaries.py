@@ -7,7 +7,7 @@ superfluous predicted boundaries (a flickering prediction has one near every fra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from mucon.arrays import Ints
 from mucon.errors import InputError, Problem
 from mucon.metrics.scores import Scores
 from mucon.metrics.segments import runs
-from mucon.segments import Segmentation
+from mucon.segments import Segmentation, Truth
 
 BOUNDARY_ERROR = "boundary_error"
 BOUNDARY_ERROR_BY_INDEX = "boundary_error_by_index"
@@ -71,23 +71,35 @@ def boundary_errors_by_index(target: Segmentation, prediction: Segmentation) -> 
 
 
 def boundary_scores(
-    targets: Sequence[Segmentation], predictions: Sequence[Segmentation], *, fps: float | None = None
+    targets: Sequence[Truth], predictions: Sequence[Segmentation | None], *, fps: float | None = None
 ) -> Scores:
     """`boundary_error_frames` (mean) and `boundary_error_median_frames`, and both in `..._seconds` if fps is given.
 
-    Both are over all true boundaries of all recordings; they are undefined for a recording of one segment and for one
-    whose prediction has no boundary.
+    Both are over all true boundaries of all recordings; they are undefined for a recording of one segment, for one
+    whose prediction has no boundary or is undefined, and for one whose true lengths are unknown.
 
     Args:
-        targets: true segmentations.
-        predictions: one per target.
+        targets: annotations.
+        predictions: one per target; None for an undefined one.
         fps: frames per second; None if unknown, then there is no value in seconds.
 
     Raises:
         InputError: fps is not above 0.
     """
-    errors = [nearest_boundary_errors(*pair) for pair in zip(targets, predictions, strict=True)]
-    return summary(errors, BOUNDARY_ERROR, fps)
+    return summary(errors_of(nearest_boundary_errors, targets, predictions), BOUNDARY_ERROR, fps)
+
+
+def errors_of(
+    measure: Callable[[Segmentation, Segmentation], Ints | None],
+    targets: Sequence[Truth],
+    predictions: Sequence[Segmentation | None],
+) -> list[Ints | None]:
+    """The errors of each recording; None without true lengths or without a prediction."""
+    pairs = zip(targets, predictions, strict=True)
+    return [
+        measure(target, prediction) if isinstance(target, Segmentation) and prediction is not None else None
+        for target, prediction in pairs
+    ]
 
 
 def summary(errors: Sequence[Ints | None], name: str, fps: float | None) -> Scores:

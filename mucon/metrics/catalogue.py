@@ -7,7 +7,7 @@ arithmetic, in this package, and a line in `METRICS`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, Self
 
 from mucon.errors import InputError, Problem, nearest
@@ -56,6 +56,7 @@ class Metric:
         tasks: tasks whose results contain it.
         printed: tasks for which `mucon evaluate` prints it, in the order of `METRICS`.
         ignores_background: `measure` receives a comparison without background.
+        of_transcripts: it compares transcripts only, so recordings whose lengths are unknown have it too.
         measure: computes it for one recording; None for metrics that `mucon.metrics.scores` does not compute.
     """
 
@@ -68,6 +69,7 @@ class Metric:
     tasks: tuple[Task, ...] = _BOTH
     printed: tuple[Task, ...] = ()
     ignores_background: bool = False
+    of_transcripts: bool = False
     measure: Callable[[Comparison], Measured] | None = None
 
     def __post_init__(self) -> None:
@@ -95,16 +97,25 @@ def _without_background(
     tasks: tuple[Task, ...] = _BOTH,
     printed: tuple[Task, ...] = (),
     printed_without: tuple[Task, ...] = (),
+    of_transcripts: bool = False,
 ) -> tuple[Metric, Metric]:
     """A metric and its variant without background."""
-    plain = Metric(name=name, title=title, narrow_title=narrow_title, tasks=tasks, printed=printed, measure=measure)
-    variant = Metric(
+    plain = Metric(
+        name=name,
+        title=title,
+        narrow_title=narrow_title,
+        tasks=tasks,
+        printed=printed,
+        of_transcripts=of_transcripts,
+        measure=measure,
+    )
+    variant = replace(
+        plain,
         name=name + WITHOUT,
         title=title_without,
-        tasks=tasks,
+        narrow_title="",
         printed=printed_without,
         ignores_background=True,
-        measure=measure,
     )
     return plain, variant
 
@@ -144,9 +155,16 @@ METRICS: tuple[Metric, ...] = (
         title="Mat Score",
         unit="fraction",
         printed=("segmentation",),
+        of_transcripts=True,
         measure=lambda c: transcripts.matching_score(c.target.transcript, c.prediction.transcript),
     ),
-    *_without_background("edit", "Edit", lambda c: transcripts.edit_score(*c.transcripts), printed=("segmentation",)),
+    *_without_background(
+        "edit",
+        "Edit",
+        lambda c: transcripts.edit_score(*c.transcripts),
+        printed=("segmentation",),
+        of_transcripts=True,
+    ),
     *(metric for threshold in F1_THRESHOLDS for metric in _f1(threshold)),
     *_without_background("iod", "IoD", lambda c: segments.best_iod(c.overlap), printed=_BOTH),
     *_without_background("iou", "IoU", lambda c: segments.best_iou(c.overlap), printed=_BOTH),

@@ -10,7 +10,7 @@ import numpy as np
 
 from mucon.arrays import Ints
 from mucon.metrics.segments import Counts, Overlaps, f1_counts, overlaps, runs, without
-from mucon.segments import Segmentation
+from mucon.segments import Segmentation, Truth
 
 F1_THRESHOLDS = (0.10, 0.25, 0.50)
 _NO_ACTION = -1
@@ -21,6 +21,8 @@ class Comparison:
     """A target and a prediction of one recording.
 
     Attributes:
+        target: the true segmentation; each segment has one frame if the true lengths are unknown.
+        has_lengths: the true lengths are known; otherwise only transcripts can be compared.
         true_labels: `[T]`.
         predicted_labels: `[T]`, -1 in every frame if the prediction has no segment.
         true_runs: runs of equal true labels.
@@ -30,6 +32,7 @@ class Comparison:
 
     target: Segmentation
     prediction: Segmentation
+    has_lengths: bool
     true_labels: Ints
     predicted_labels: Ints
     true_runs: Segmentation
@@ -37,8 +40,10 @@ class Comparison:
     ignored: Collection[int] = ()
 
     @classmethod
-    def of(cls, target: Segmentation, prediction: Segmentation) -> Comparison:
+    def of(cls, truth: Truth, prediction: Segmentation) -> Comparison:
         """Compares all actions, including background."""
+        has_lengths = isinstance(truth, Segmentation)
+        target = truth if isinstance(truth, Segmentation) else Segmentation.of(truth, np.ones(len(truth)))
         true_labels = target.to_frame_labels()
         predicted_labels = prediction.to_frame_labels()
         if not prediction.n_segments:
@@ -46,6 +51,7 @@ class Comparison:
         return cls(
             target=target,
             prediction=prediction,
+            has_lengths=has_lengths,
             true_labels=true_labels,
             predicted_labels=predicted_labels,
             true_runs=runs(target),

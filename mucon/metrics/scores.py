@@ -11,7 +11,7 @@ from mucon.errors import InputError, Problem
 from mucon.metrics import catalogue
 from mucon.metrics.catalogue import Measured, Metric
 from mucon.metrics.comparison import Comparison
-from mucon.segments import Segmentation
+from mucon.segments import Segmentation, Truth
 
 _COMPUTED = tuple(metric for metric in catalogue.METRICS if metric.measure and "segmentation" in metric.tasks)
 METRICS = tuple(metric.name for metric in _COMPUTED)
@@ -41,7 +41,7 @@ class Scores:
 
 
 def score(
-    targets: Sequence[Segmentation], predictions: Sequence[Segmentation], background_ids: Collection[int] = ()
+    targets: Sequence[Truth], predictions: Sequence[Segmentation | None], background_ids: Collection[int] = ()
 ) -> Scores:
     """Compares each prediction with its target.
 
@@ -52,14 +52,15 @@ def score(
 
     Undefined, and so not counted: MoF without background where every true frame is background; IoD and IoU where
     there is no true segment; Edit, F1 and the matching score where both sides are empty. Where only the prediction
-    is empty they are 0.
+    is empty they are 0. A recording without a prediction or without an annotation defines no metric; one whose true
+    lengths are unknown defines the matching score and Edit only (no true segment is assumed to be empty).
     Source: the paper's appendix. Segments are runs of frame labels, see `mucon.metrics`; the matching score compares
     the transcripts including repetitions.
 
     Args:
-        targets: true segmentations.
+        targets: annotations.
         predictions: one per target, each with as many frames as its target, or without any segment: then every frame
-            counts as wrong.
+            counts as wrong; None for an undefined one.
         background_ids: actions that are background.
 
     Raises:
@@ -73,20 +74,20 @@ def score(
 
 def compute(
     metrics: Sequence[Metric],
-    targets: Sequence[Segmentation],
-    predictions: Sequence[Segmentation],
+    targets: Sequence[Truth],
+    predictions: Sequence[Segmentation | None],
     background_ids: Collection[int],
 ) -> Scores:
     """Computes metrics of the catalogue; see `score`.
 
     Args:
         metrics: metrics with a `measure`.
-        targets: true segmentations.
-        predictions: one per target.
+        targets: annotations.
+        predictions: one per target; None for an undefined one.
         background_ids: actions that are background.
     """
     rows = [
-        _measure(metrics, Comparison.of(target, prediction), background_ids)
+        _measure(metrics, target, prediction, background_ids)
         for target, prediction in zip(targets, predictions, strict=True)
     ]
     pooled = {metric.name: _pooled([row[metric.name] for row in rows]) for metric in metrics}
@@ -95,7 +96,7 @@ def compute(
     return Scores({name: value for name, value in pooled.items() if value is not None}, undefined, per_video)
 
 
-def _problems(targets: Sequence[Segmentation], predictions: Sequence[Segmentation]) -> list[Problem]:
+def _problems(targets: Sequence[Truth], predictions: Sequence[Segmentation | None]) -> list[Problem]:
     if len(targets) != len(predictions):
         expected = f"{len(targets)} (one per target)"
         return [Problem(rule="shape", place="number of predictions", value=len(predictions), expected=expected)]
@@ -107,17 +108,25 @@ def _problems(targets: Sequence[Segmentation], predictions: Sequence[Segmentatio
             expected=f"{target.n_frames} frames (as the target)",
         )
         for index, (target, prediction) in enumerate(zip(targets, predictions, strict=True))
-        if prediction.n_frames != target.n_frames and prediction.n_segments
+        if isinstance(target, Segmentation)
+        and prediction is not None
+        and prediction.n_frames != target.n_frames
+        and prediction.n_segments
     ]
 
 
-def _measure(metrics: Sequence[Metric], plain: Comparison, background_ids: Collection[int]) -> dict[str, Measured]:
+def _measure(
+    metrics: Sequence[Metric], target: Truth, prediction: Segmentation | None, background_ids: Collection[int]
+) -> dict[str, Measured]:
+    measured: dict[str, Measured] = dict.fromkeys(metric.name for metric in metrics)
+    if prediction is None or target == ():
+        return measured
+    plain = Comparison.of(target, prediction)
     without_background = plain.without(background_ids)
-    return {
-        metric.name: metric.measure(without_background if metric.ignores_background else plain)
-        for metric in metrics
-        if metric.measure is not None
-    }
+    for metric in metrics:
+        if metric.measure is not None and (plain.has_lengths or metric.of_transcripts):
+            measured[metric.name] = metric.measure(without_background if metric.ignores_background else plain)
+    return measured
 
 
 def _values(row: dict[str, Measured]) -> dict[str, float | None]:

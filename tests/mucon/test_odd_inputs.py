@@ -11,9 +11,9 @@ import torch
 
 from mucon import checkpoint as checkpoints
 from mucon.checkpoint import Checkpoint, Progress, weights_sha256
-from mucon.errors import DataWarning, InputError
+from mucon.errors import DataWarning
 from mucon.evaluation import Evaluation, evaluate
-from mucon.inference import PREDICTIONS, TASKS, align_transcript, predict
+from mucon.inference import PREDICTIONS, TASKS, MuConPredictor, align_transcript, predict
 from mucon.metrics.alignment import BY_INDEX
 from mucon.model import NetworkSize, build_model
 from mucon.training import train
@@ -52,7 +52,7 @@ def fresh(end: float = 0.0, seed: int = 0) -> Checkpoint:
 
 
 def evaluated(name: str, task: str, end: float = 0.0) -> Evaluation:
-    found = evaluate(fresh(end), [odd(name)], task=task)
+    found = evaluate(MuConPredictor(fresh(end)), [odd(name)], task=task)
     json.dumps(found.to_dict(), allow_nan=False)
     return found
 
@@ -181,17 +181,21 @@ def test_an_end_symbol_that_never_comes_is_reported_as_cut_and_scored(name: str)
     assert 0 <= found.scores["full"]["mof"] <= 1
 
 
-def test_more_segments_than_frames_are_refused_by_name_in_training_and_in_alignment(tmp_path: Path):
+def test_more_segments_than_frames_are_refused_in_training_and_have_no_alignment(tmp_path: Path):
     crowded = Video.from_arrays("crowded", [[0.0] * 5] * 2, (1, 2, 1), (1, 0, 1))
     with refused("mismatch", "crowded: transcript", 3, n=1):
         train(CONFIG, [crowded], VOCABULARY, folder=tmp_path, device="cpu")
-    with pytest.raises(InputError, match="crowded"):
-        evaluate(fresh(), [crowded], task="alignment")
-    assert evaluate(fresh(), [crowded]).per_video[0]["n_frames"] == 2
+    aligned = evaluate(MuConPredictor(fresh()), [crowded], task="alignment")
+    assert {name: list(reasons) for name, reasons in aligned.not_predicted.items()} == {
+        name: ["crowded"] for name in PREDICTIONS
+    }
+    assert set(aligned.scores) == set(PREDICTIONS)
+    assert not any(aligned.scores.values())
+    assert evaluate(MuConPredictor(fresh()), [crowded]).per_video[0]["n_frames"] == 2
 
 
 def test_a_recording_of_one_frame_and_one_of_very_many_are_evaluated_together():
     long = make_video("long", (1, 2), (1200, 1300))
     for task in TASKS:
-        found = evaluate(fresh(), [odd("one frame"), long], task=task)
+        found = evaluate(MuConPredictor(fresh()), [odd("one frame"), long], task=task)
         assert [row["n_frames"] for row in found.per_video] == [1, 2500]

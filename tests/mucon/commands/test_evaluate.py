@@ -17,7 +17,7 @@ from mucon.commands.printing import action_table
 from mucon.evaluation import Evaluation
 from storage import StoreWriter
 from tests.helpers.commands import call, error_line, error_lines
-from tests.helpers.factories import VOCABULARY, small_videos
+from tests.helpers.factories import VOCABULARY, make_video, small_videos
 from tests.helpers.refusals import refused
 
 NAMES = {"vocabulary": VOCABULARY.actions, "background": VOCABULARY.background}
@@ -175,10 +175,39 @@ def test_a_model_on_the_store_of_other_actions_is_refused(run: Path, tmp_path: P
     assert ["5" in features, "7" in features, "actions" in actions] == [True] * 3
 
 
-def test_recordings_that_have_only_transcripts_cannot_be_scored(run: Path, tmp_path: Path, capsys):
+def test_recordings_that_have_only_transcripts_are_scored_by_them(run: Path, tmp_path: Path, capsys):
     with StoreWriter(tmp_path / "other", dim=5, dtype="float32", **NAMES) as writer:
-        writer.add("silent", np.zeros((4, 5), np.float32), transcript=(0, 1), lengths=None, splits=("1:test",))
-    assert "silent" in error_line(capsys, ["evaluate", str(run), "--store", str(tmp_path / "other")])
+        for video in small_videos(3):
+            writer.add(video.id, video.read(), transcript=video.transcript, lengths=None, splits=("1:test",))
+    line = ["evaluate", str(run), "--store", str(tmp_path / "other"), "--device", "cpu"]
+    assert main([*line, "--details", "--figure", str(tmp_path / "bars.png")]) == 0
+    text = capsys.readouterr().out
+    assert (tmp_path / "bars.png").exists()
+    assert "undefined in 3 recordings, which the mean excludes: MoF, MoF-BG, F1@10" in text
+    assert "without true lengths, scored by their transcripts only: 3" in text
+    assert main([*line, "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    for name in ("frames", "segments", "full"):
+        assert set(values[name]) <= {"matching_score", "edit", "edit_without_background"}
+        assert values[name]["matching_score"] >= 0.0
+        assert values["undefined"][name]["mof"] == 3
+
+
+def test_a_recording_that_cannot_be_decoded_is_reported_and_the_others_are_scored(run: Path, tmp_path: Path, capsys):
+    with StoreWriter(tmp_path / "other", dim=5, dtype="float32", **NAMES) as writer:
+        for video in (*small_videos(2), make_video("awkward", (1, 2), (300, 300))):
+            writer.add(video.id, video.read(), transcript=video.transcript, lengths=video.lengths, splits=("1:test",))
+    line = ["evaluate", str(run), "--store", str(tmp_path / "other"), "--device", "cpu", "--task", "alignment"]
+    line += ["--set", "decoding.max_length=200"]
+    assert main([*line, "--figure", str(tmp_path / "bars.png"), "--recordings", "awkward"]) == 0
+    text = capsys.readouterr().out
+    assert "full: no prediction for 1 recordings, first 'awkward': max_length: " in text
+    assert (tmp_path / "bars.png").exists()
+    assert main([*line, "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert values["undefined"]["full"]["mof"] == 1
+    assert list(values["not_predicted"]["full"]) == ["awkward"]
+    assert values["not_predicted"]["frames"] == {}
 
 
 def test_a_run_whose_training_has_not_finished_is_scored_with_a_warning(

@@ -49,6 +49,19 @@ def test_a_known_transcript_is_aligned_with_each_recording(run: Path, tmp_path: 
             assert not values["cut"]
 
 
+def test_a_recording_that_cannot_be_decoded_is_reported_and_the_others_are_predicted(run: Path, tmp_path: Path, capsys):
+    first, second = write_features(tmp_path)
+    np.save(tmp_path / "awkward.npy", np.zeros((300, 5), np.float32))
+    paths = [first, str(tmp_path / "awkward.npy"), second]
+    line = ["predict", str(run), *paths, "--device", "cpu", "--json", "--transcript", "rest,stir"]
+    assert main([*line, "--set", "decoding.max_length=60"]) == 3
+    captured = capsys.readouterr()
+    assert [json.loads(text)["id"] for text in captured.out.splitlines()] == ["v00", "v01"]
+    assert captured.err.startswith("error: awkward: max_length: ")
+    assert len(captured.err.splitlines()) == 1
+    assert main([*line, "--set", "decoding.max_length=60", "--prediction", "frames"]) == 0
+
+
 @pytest.mark.parametrize("transcript", ["rest,,stir", "", ","])
 def test_a_transcript_with_an_empty_name_is_one_line(run: Path, tmp_path: Path, capsys, transcript: str):
     line = ["predict", str(run), str(tmp_path / "clip.npy"), "--device", "cpu", "--transcript", transcript]

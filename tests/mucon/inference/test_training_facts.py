@@ -19,7 +19,7 @@ from mucon.decoding.length_priors import Poisson, PoissonPerClass
 from mucon.decoding.published import published_lengths
 from mucon.errors import Interrupted
 from mucon.evaluation import evaluate
-from mucon.inference import align_transcript, predict
+from mucon.inference import MuConPredictor, align_transcript, predict
 from mucon.inference.fusion import evidence
 from mucon.inference.training_facts import training_facts
 from mucon.masks import absolute_lengths
@@ -202,7 +202,7 @@ def test_a_checkpoint_without_facts_is_refused_by_the_choices_that_need_them(set
         predict(checkpoint(end=-1e3), features(9), decoding=decoding)
     assert "store" in refusal.problems[0].hint
     with refused("missing", setting, "training"):
-        evaluate(checkpoint(end=-1e3), VIDEOS, decoding=decoding)
+        evaluate(MuConPredictor(checkpoint(end=-1e3)), VIDEOS, decoding=decoding)
 
 
 @pytest.mark.parametrize("settings", [{"transcripts": "training"}, {"class_prior": "training", "beam": 2}])
@@ -211,7 +211,7 @@ def test_an_evaluation_computes_the_facts_from_the_given_training_videos(
 ):
     decoding = DecodingConfig(**settings)
     unknowing = dataclasses.replace(trained, facts=None)
-    expected = evaluate(trained, small_videos(6), decoding=decoding)
-    found = evaluate(unknowing, small_videos(6), decoding=decoding, training_videos=VIDEOS)
+    expected = evaluate(MuConPredictor(trained), small_videos(6), decoding=decoding)
+    found = evaluate(MuConPredictor(unknowing), small_videos(6), decoding=decoding, training_videos=VIDEOS)
     assert without_seconds(found) == without_seconds(expected)
     assert unknowing.facts is None

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mucon.metrics.confusion import confusion_matrix, frames_per_action, precision_per_action, recall_per_action
+from mucon.metrics.confusion import (
+    DENSE_UP_TO,
+    cells_of,
+    confusion_matrix,
+    frames_per_action,
+    precision_per_action,
+    recall_per_action,
+    to_lists,
+)
 from mucon.metrics.scores import score
 from mucon.segments import Segmentation
 from tests.helpers import oracles_metrics as oracle
@@ -41,7 +50,7 @@ def sides(pairs):
 def test_the_matrix_counts_every_frame_of_every_recording(pairs):
     targets, predictions = sides(pairs)
     found = confusion_matrix(targets, predictions, N)
-    assert found.tolist() == oracle.confusion(pairs, N)
+    assert found.toarray().tolist() == oracle.confusion(pairs, N)
     assert frames_per_action(targets, N).tolist() == [sum(t.count(n) for t, _ in pairs) for n in range(N)]
 
 
@@ -73,12 +82,25 @@ def test_frames_of_an_empty_prediction_are_in_no_column_and_count_against_recall
     targets = [Segmentation.of([0, 1], [4, 4]), Segmentation.of([1], [6])]
     predictions = [Segmentation.of([0, 1], [5, 3]), Segmentation.of([], [])]
     found = confusion_matrix(targets, predictions, 3)
-    assert found.tolist() == [[4, 0, 0], [1, 3, 0], [0, 0, 0]]
+    assert found.toarray().tolist() == [[4, 0, 0], [1, 3, 0], [0, 0, 0]]
     assert recall_per_action(found, frames_per_action(targets, 3)) == [1.0, 0.3, None]
     assert precision_per_action(found) == [0.8, 1.0, None]
 
 
 def test_no_recording_gives_a_matrix_of_zeros_and_nothing_defined():
     found = confusion_matrix([], [], 2)
-    assert found.tolist() == [[0, 0], [0, 0]]
+    assert found.toarray().tolist() == [[0, 0], [0, 0]]
     assert recall_per_action(found, frames_per_action([], 2)) == [None, None]
+
+
+@pytest.mark.parametrize("n_actions", [3, DENSE_UP_TO, DENSE_UP_TO + 1])
+def test_a_matrix_in_a_result_is_read_back_whole_or_as_cells(n_actions: int):
+    last = n_actions - 1
+    targets, predictions = [Segmentation.of([0, last], [4, 4])], [Segmentation.of([0, 1], [3, 5])]
+    lists = to_lists(confusion_matrix(targets, predictions, n_actions))
+    expected = {(0, 0): 3, (0, 1): 1, (last, 1): 4}
+    assert cells_of(lists, n_actions) == expected
+    dense = confusion_matrix(targets, predictions, n_actions).toarray().tolist()
+    assert cells_of(dense, n_actions) == expected
+    cells = [[*cell, frames] for cell, frames in expected.items()]
+    assert lists == (dense if n_actions <= DENSE_UP_TO else cells)

@@ -19,6 +19,7 @@ from mucon.config import TrainConfig
 from mucon.device import cpu_has_bfloat16, usable_precision
 from mucon.errors import DataWarning, Diverged, Interrupted
 from mucon.evaluation import evaluate
+from mucon.inference import MuConPredictor
 from mucon.model import NetworkSize, build_model
 from mucon.training import EpochReport, train
 from mucon.training.loop import epoch_order
@@ -230,7 +231,7 @@ def test_scores_of_a_few_training_videos_are_reported_at_their_epochs_and_change
         "progress.full.matching_score",
     }
     shown = videos_to_score(small_videos(3), 2, config.seed)
-    scores = evaluate(checkpoints.load(tmp_path / "2" / "checkpoint"), shown).scores
+    scores = evaluate(MuConPredictor(checkpoints.load(tmp_path / "2" / "checkpoint")), shown).scores
     assert last["progress.frames.mof"] == scores["frames"]["mof"]
     assert last["progress.full.mof"] == scores["full"]["mof"]
     assert all(report.memory > 2**20 for report in often)

@@ -43,10 +43,14 @@ def segmentations(part: Part, standing: Standing, *, name: str, title: str) -> P
     vocabulary, split = vocabulary_of(store), part.cells[0].split
     test = {video.id: video for video in videos_of(store, split, "test")}
     recordings = chosen_recordings(part.experiment.figure or Figure(), list(test), split)
-    rows: dict[str, list[tuple[str, Segmentation]]] = {
-        id: [(TRUTH, Segmentation.of(test[id].transcript, test[id].lengths or ()))] for id in recordings
-    }
+    rows: dict[str, list[tuple[str, Segmentation]]] = {id: [] for id in recordings}
     notes = []
+    for id in recordings:
+        truth = test[id].segmentation
+        if truth is None:
+            notes.append(f"no ground truth of {id}: its true lengths are unknown")
+        else:
+            rows[id].append((TRUTH, truth))
     first: dict[str, Cell] = {}
     for cell in part.cells:
         if cell.split == split:
@@ -57,8 +61,9 @@ def segmentations(part: Part, standing: Standing, *, name: str, title: str) -> P
             notes.append(f"no segmentations of {cell}: {standing.results[cell.key].state}")
             continue
         for id in recordings:
-            if id in predicted:
-                rows[id].append((row, predicted[id]))
+            rows[id].append((row, predicted.get(id, Segmentation.of([], []))))
+            if id not in predicted:
+                notes.append(f"no segmentation of {id} by {cell}: undefined")
     notes.append(f"segmentations of split {split}, seed {part.cells[0].seed}")
     shows = [(id, n, s.transcript.tolist(), s.lengths.tolist()) for id, bars in rows.items() for n, s in bars]
     return Picture(
