@@ -5,6 +5,7 @@ Knows no method. A method's configuration inherits from `Config`, see `mucon.con
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 import types
@@ -42,10 +43,13 @@ class Config:
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
         """The inverse of `to_dict`; absent keys keep their defaults.
 
+        Stored choices that exclude each other (rule `conflict`) are accepted, so that results of earlier versions,
+        which ignored one of them, can be read.
+
         Raises:
             InputError: one problem per unknown key and per value of a wrong type or out of range.
         """
-        return cls().with_values(flatten(value))
+        return cls()._with(flatten(value), is_stored=True)
 
     def override(self, path: str, value: Any) -> Self:
         """Returns a copy with one value replaced.
@@ -63,8 +67,11 @@ class Config:
         """Returns a copy with several values replaced at once.
 
         Raises:
-            InputError: as `override`; one problem per path.
+            InputError: as `override`; one problem per path, and per choice that excludes another one.
         """
+        return self._with(values, is_stored=False)
+
+    def _with(self, values: Mapping[str, Any], *, is_stored: bool) -> Self:
         types_by_path = field_types(type(self))
         problems: list[Problem] = []
         converted: dict[str, Any] = {}
@@ -76,10 +83,10 @@ class Config:
                 converted[path] = convert(path, value, types_by_path[path])
             except InputError as error:
                 problems.extend(error.problems)
-        copy: Self = _with_leaves(self, converted, problems)
+        result: Self = _with_leaves(self, converted, problems, is_stored=is_stored)
         if problems:
             raise InputError(problems)
-        return copy
+        return result
 
     def differences(self) -> dict[str, Any]:
         """The values, by path, that differ from the defaults, in the order of the fields."""
@@ -190,8 +197,11 @@ def _unknown_setting(path: str, paths: list[str]) -> Problem:
     )
 
 
-def _with_leaves(config: Any, leaves: Mapping[str, Any], problems: list[Problem]) -> Any:
-    """A copy with converted values by dotted path; problems of the parts' own checks are appended."""
+def _with_leaves(config: Any, leaves: Mapping[str, Any], problems: list[Problem], *, is_stored: bool) -> Any:
+    """A copy with converted values by dotted path; problems of the parts' own checks are appended.
+
+    Conflicts between stored values are no problem.
+    """
     replaced: dict[str, Any] = {}
     parts: dict[str, dict[str, Any]] = {}
     for path, value in leaves.items():
@@ -201,12 +211,22 @@ def _with_leaves(config: Any, leaves: Mapping[str, Any], problems: list[Problem]
         else:
             replaced[name] = value
     for name, values in parts.items():
-        replaced[name] = _with_leaves(getattr(config, name), values, problems)
+        replaced[name] = _with_leaves(getattr(config, name), values, problems, is_stored=is_stored)
     try:
         return dataclasses.replace(config, **replaced)
     except InputError as error:
+        if is_stored and all(problem.rule == "conflict" for problem in error.problems):
+            return _unchecked(config, replaced)
         problems.extend(error.problems)
         return config
+
+
+def _unchecked(config: Any, values: Mapping[str, Any]) -> Any:
+    """A copy of a frozen dataclass with some values replaced, without the checks of its constructor."""
+    unchecked = copy.copy(config)
+    for name, value in values.items():
+        object.__setattr__(unchecked, name, value)
+    return unchecked
 
 
 def _as(value: Any, kind: Any) -> Any:

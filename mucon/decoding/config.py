@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
-from mucon.errors import check_ranges
+from mucon.errors import InputError, Problem, check_ranges
+
+PRIORS_WITH_SPREAD = ("gaussian", "log_normal", "negative_binomial")
+"""Length priors with an adjustable width."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,16 +18,18 @@ class DecodingConfig:
 
     Attributes:
         method: `exact`, or `published`: the published program's decoder including its faults, to reproduce its
-            numbers. It has Poisson priors with the mean predicted length of each action and ignores `length_prior`.
+            numbers. It aligns the greedy transcript of the segment branch, with Poisson priors with the mean predicted
+            length of each action (`length_prior` is `class`, or left at its default).
         step: frames per step of `published`; `exact` decides every frame.
         length_prior: Poisson with the segment's predicted length as its mean (`segment`, paper) or with the mean of
             the predicted lengths of its action in that video (`class`, published program), or `none`; or another
             distribution with the segment's predicted length as its mean: `gaussian`, `log_normal`,
             `negative_binomial`.
         length_spread: standard deviation / mean of those three; see `mucon.decoding.spread_priors`.
+            Another prior has no such setting.
         transcripts: transcripts that `full` chooses from: those of the segment branch (paper), or all distinct ones of
             the training videos, equally likely, with Poisson priors with the mean length of each action in the
-            training videos (as NNV and CDFL do).
+            training videos (as NNV and CDFL do); `length_prior` is then left at its default.
         class_prior: `training` divides the frame branch's probabilities by each action's share of the training frames
             as predicted by the network; `none` (paper) does not.
         max_length: longest segment in frames; None for no limit. Deviation: the published program stops at 2,000
@@ -35,7 +40,7 @@ class DecodingConfig:
             transcripts; None for exact search.
 
     Raises:
-        InputError: a value outside its range.
+        InputError: a value outside its range, or (rule `conflict`) a choice that another one would ignore.
     """
 
     method: Literal["exact", "published"] = "exact"
@@ -65,3 +70,28 @@ class DecodingConfig:
                 ("prefix_beam", prefixes, "at least 1, or none", prefixes is None or prefixes >= 1),
             ],
         )
+        published, training = self.method == "published", self.transcripts == "training"
+        defaults = {field.name: field.default for field in fields(self)}
+        ignored = [
+            ("step", "method", not published),
+            ("transcripts", "method", published),
+            ("beam", "method", published),
+            ("beam", "transcripts", training and not published),
+            ("length_prior", "method", published and self.length_prior != "class"),
+            ("length_prior", "transcripts", training and not published),
+            ("length_spread", "length_prior", self.length_prior not in PRIORS_WITH_SPREAD),
+            ("prefix_beam", "transcripts", not training),
+        ]
+        problems = [
+            Problem(
+                rule="conflict",
+                place=f"decoding.{name}",
+                value=getattr(self, name),
+                message=f"{getattr(self, name)!r} has no effect with decoding.{other}={getattr(self, other)}",
+                hint=f"change decoding.{other}, or set decoding.{name}={str(defaults[name]).lower()}",
+            )
+            for name, other, is_ignored in ignored
+            if is_ignored and getattr(self, name) != defaults[name]
+        ]
+        if problems:
+            raise InputError(problems)

@@ -87,7 +87,7 @@ def _decoding(row: Variant, folder: TrialFolder, trial: Trial | None) -> list[st
         wanted = trial.config
     else:
         chosen = {path: value for path, value in row.settings.items() if path.startswith("decoding.")}
-        wanted = trained.with_values(chosen)
+        wanted = TrainConfig.from_dict({**flatten(trained.to_dict()), **chosen})
     before, after = (flatten({"decoding": config.to_dict()["decoding"]}) for config in (trained, wanted))
     return [f"{path}={setting_text(value)}" for path, value in after.items() if value != before[path]]
 
