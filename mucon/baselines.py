@@ -96,13 +96,15 @@ def blind_baseline(train: Sequence[Recording], test: Sequence[Recording]) -> lis
     return [equal_lengths(transcript[: video.n_frames], video.n_frames) for video in test]
 
 
-def alignment_baseline(test: Sequence[Recording]) -> list[Segmentation]:
+def alignment_baseline(test: Sequence[Recording]) -> list[Segmentation | None]:
     """The true transcript with equal lengths, without features; the baseline of alignment.
 
-    Raises:
-        InputError: a recording with fewer frames than segments, or without a transcript.
+    None for a recording with fewer frames than segments, or without a transcript.
     """
-    return [equal_lengths(video.transcript, video.n_frames) for video in test]
+    return [
+        equal_lengths(video.transcript, video.n_frames) if 0 < len(video.transcript) <= video.n_frames else None
+        for video in test
+    ]
 
 
 def most_frequent_action(videos: Sequence[Recording]) -> int:

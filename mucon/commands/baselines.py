@@ -34,25 +34,25 @@ def run(args: argparse.Namespace) -> int:
     """Prints a table with one row per reference prediction."""
     from mucon import baselines
     from mucon.commands.printing import print_table_of_scores
-    from mucon.errors import InputError, Problem
     from mucon.metrics.scores import score
-    from mucon.segments import Segmentation
     from mucon.videos import videos_of, vocabulary_of
     from storage import open_store
 
     store = open_store(args.store)
     train, test = videos_of(store, args.split, "train"), videos_of(store, args.split, "test")
-    missing = [video.id for part in (train, test) for video in part if video.lengths is None]
-    if missing:
-        message = "the references need the lengths of all segments"
-        raise InputError(Problem(rule="missing", place=id, value=None, message=message) for id in missing)
-    truth = [Segmentation.of(video.transcript, video.lengths or ()) for video in test]
-    background = vocabulary_of(store).background_ids
+    labelled, named = [v for v in train if v.lengths is not None], [v for v in train if v.transcript]
+    undefined = [None] * len(test)
     predictions = {
-        "action": baselines.most_frequent_action_baseline(train, test),
-        "transcript": baselines.blind_baseline(train, test),
-        "centroid": baselines.nearest_centroid(train, test),
+        "action": baselines.most_frequent_action_baseline(labelled, test) if labelled else undefined,
+        "transcript": baselines.blind_baseline(named, test) if named else undefined,
+        "centroid": baselines.nearest_centroid(labelled, test) if labelled else undefined,
     }
+    truth, background = [video.truth for video in test], vocabulary_of(store).background_ids
     scores = {name: score(truth, predicted, background).values for name, predicted in predictions.items()}
     print_table_of_scores(len(test), scores)
+    n_known = sum(video.lengths is not None for video in test)
+    if n_known < len(test):
+        print(f"test recordings with lengths: {n_known}; the others are scored by their transcripts only")
+    if len(labelled) < len(train):
+        print(f"training recordings with lengths, from which action and centroid learn: {len(labelled)}")
     return EXIT_OK

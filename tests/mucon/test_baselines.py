@@ -140,7 +140,9 @@ def test_a_transcript_that_does_not_fit_is_refused():
         equal_lengths((0, 1, 2), 2)
     assert "2" in refusal.problems[0].expected
     with refused("missing", "transcript", n=1):
-        alignment_baseline([video((), None, n_frames=4)])
+        equal_lengths((), 4)
+    found = alignment_baseline([video((), None, n_frames=4), video((0, 1, 2), None, n_frames=2), video((1,), (3,))])
+    assert [one and one.lengths.tolist() for one in found] == [None, None, [3]]
 
 
 def test_the_most_frequent_action_is_counted_in_frames_and_not_in_segments():

@@ -6,12 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-
 from mucon.baselines import alignment_baseline, blind_baseline, pooling_ceiling
 from mucon.errors import InputError, Problem
 from mucon.metrics.alignment import alignment_scores
 from mucon.metrics.boundaries import boundary_scores
+from mucon.metrics.confusion import frames_per_action
 from mucon.metrics.scores import Scores, score
 from mucon.segments import Segmentation
 from mucon.training.supervision import labelled_of
@@ -29,18 +28,20 @@ class SplitData:
         blind: metric -> value of the feature-free baseline: the most frequent training transcript with equal lengths.
         blind_alignment: the same for alignment: the true transcript with equal lengths.
         ceilings: frames per latent frame -> highest MoF that `frames` can reach.
-        commonest: name of the action with most test frames.
-        commonest_share: its share of the test frames, 0 to 1.
+        commonest: name of the action with most test frames; None if no test video has lengths.
+        commonest_share: its share of the test frames, 0 to 1; None likewise.
         n_train: number of training videos.
         n_test: number of test videos.
+        n_test_with_lengths: number of test videos with lengths; None if all have them.
     """
 
     fingerprint: str
     blind: Mapping[str, float]
-    commonest: str
-    commonest_share: float
+    commonest: str | None
+    commonest_share: float | None
     n_train: int
     n_test: int
+    n_test_with_lengths: int | None = None
     blind_alignment: Mapping[str, float] = field(default_factory=dict)
     ceilings: Mapping[str, float] = field(default_factory=dict)
 
@@ -51,7 +52,7 @@ class SplitFacts:
 
     Attributes:
         train: training videos, with all lengths in the store, whether training uses them or not.
-        test: test videos, with lengths.
+        test: test videos; without lengths, only their transcripts are compared.
         actions: names of the actions.
         background: names of the background actions.
     """
@@ -104,29 +105,30 @@ def split_data(store: Store, split: str, facts: SplitFacts | None = None, poolin
 
     Raises:
         StoreError: no such split.
-        InputError: one problem per training video without transcript and per test video without lengths.
+        InputError: one problem per training video without transcript.
     """
     train, test = videos_of(store, split, "train"), videos_of(store, split, "test")
     problems = [
-        _missing(store, video, "training video without transcript", "annotate it, or remove it from the split")
+        Problem(
+            rule="missing",
+            place=f"{store.path}: {video.id}",
+            value=video.id,
+            message="training video without transcript",
+            hint="annotate it, or remove it from the split",
+        )
         for video in train
         if not video.transcript
-    ]
-    problems += [
-        _missing(store, video, "test video without lengths", "its scores need the lengths of its segments")
-        for video in test
-        if video.lengths is None
     ]
     if problems:
         raise InputError(problems)
     vocabulary = vocabulary_of(store)
-    truth = [Segmentation.of(video.transcript, video.lengths or ()) for video in test]
-    frames = np.zeros(vocabulary.n_actions, dtype=np.int64)
-    for segmentation in truth:
-        np.add.at(frames, segmentation.transcript, segmentation.lengths)
+    truth = [video.truth for video in test]
+    annotated = [video for video in test if video.lengths is not None]
+    segmented = [one for one in truth if isinstance(one, Segmentation)]
+    frames = frames_per_action(truth, vocabulary.n_actions)
     background, fps = vocabulary.background_ids, store.manifest.fps
 
-    def scores(predicted: Sequence[Segmentation]) -> Scores:
+    def scores(predicted: Sequence[Segmentation | None]) -> Scores:
         return score(truth, predicted, background) | boundary_scores(truth, predicted, fps=fps)
 
     aligned = alignment_baseline(test)
@@ -134,11 +136,16 @@ def split_data(store: Store, split: str, facts: SplitFacts | None = None, poolin
         fingerprint=(facts or split_facts(store, split)).fingerprint(),
         blind=scores(blind_baseline(train, test)).values,
         blind_alignment=(scores(aligned) | alignment_scores(truth, aligned, background, fps=fps)).values,
-        ceilings={str(factor): score(truth, pooling_ceiling(test, factor)).values["mof"] for factor in set(poolings)},
-        commonest=vocabulary.actions[int(frames.argmax())],
-        commonest_share=float(frames.max() / frames.sum()),
+        ceilings={
+            str(factor): score(segmented, pooling_ceiling(annotated, factor)).values["mof"]
+            for factor in set(poolings)
+            if annotated
+        },
+        commonest=vocabulary.actions[int(frames.argmax())] if annotated else None,
+        commonest_share=float(frames.max() / frames.sum()) if annotated else None,
         n_train=len(train),
         n_test=len(test),
+        n_test_with_lengths=None if len(annotated) == len(test) else len(annotated),
     )
 
 
@@ -151,10 +158,6 @@ def split_names(store: Store) -> tuple[str, ...]:
 def absolute(path: Path) -> str:
     """The absolute path of a store, as recorded in trials."""
     return str(path.expanduser().absolute())
-
-
-def _missing(store: Store, video: Video, message: str, hint: str) -> Problem:
-    return Problem(rule="missing", place=f"{store.path}: {video.id}", value=video.id, message=message, hint=hint)
 
 
 def _facts(store: Store, video: Video, transcript: tuple[str, ...]) -> VideoFacts:

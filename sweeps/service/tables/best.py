@@ -19,7 +19,7 @@ from sweeps.service.trials.trial import Trial
 
 
 def best_lines(standing: Standing) -> list[str]:
-    """For each table: the row with the best mean in the first column, its best trial, and how to use that trial.
+    """For each table: the row with the best mean in the first column with values, its best trial, and its use.
 
     Returns:
         Lines for the terminal; none for a table without values.
@@ -29,13 +29,14 @@ def best_lines(standing: Standing) -> list[str]:
 
 def _of_table(standing: Standing, part: Part) -> Iterator[str]:
     plan, table = standing.plan, standing.table(part)
-    column = table.columns[0]
-    sign = 1 if column.higher_is_better else -1
-    candidates = [
-        (summary, row) for row in table.rows if row.kind == "row" and (summary := row.summaries[0]) is not None
-    ]
-    if not candidates:
+    rows = [row for row in table.rows if row.kind == "row"]
+    with_values = [i for i in range(len(table.columns)) if any(row.summaries[i] is not None for row in rows)]
+    if not with_values:
         return
+    index = with_values[0]
+    column = table.columns[index]
+    sign = 1 if column.higher_is_better else -1
+    candidates = [(summary, row) for row in rows if (summary := row.summaries[index]) is not None]
     summary, row = max(candidates, key=lambda pair: sign * pair[0].mean)
     cells = [cell for cell in part.cells if cell.variant.labels == row.labels]
     by_cell = {cell: standing.results[cell.key].value(*column.of(cell.variant)) for cell in cells}
@@ -57,7 +58,7 @@ def _of_table(standing: Standing, part: Part) -> Iterator[str]:
         for other in table.rows
         if other.kind == "baseline"
         and other.task == cell.variant.task
-        and (baseline := other.summaries[0]) is not None
+        and (baseline := other.summaries[index]) is not None
         and not column.better(summary.mean, baseline.mean)
     )
     folder = plan.results.trial(cell.identity)

@@ -22,7 +22,7 @@ class Notes:
     """The notes under a table, by kind.
 
     Attributes:
-        data: size and most frequent action of each split.
+        data: size and most frequent action of each split, and the test videos that a column excludes.
         baselines: rows that are not better than a feature-free baseline.
         statistics: meaning of bold, rows that the seeds cannot separate, and the scope of the tests.
         ranking: mean ranks over several splits.
@@ -71,10 +71,35 @@ class Compared:
 def data_notes(splits: Mapping[str, SplitData]) -> Iterator[str]:
     """Size and most frequent action of each split."""
     for name, split in splits.items():
-        yield (
-            f"split {name}: {split.n_train} training and {split.n_test} test videos; most frequent action "
-            f"{split.commonest!r} has {100 * split.commonest_share:.1f} % of the test frames"
-        )
+        known = split.n_test_with_lengths
+        lengths = "" if known is None else f", {known or 'none'} of them with true lengths"
+        frequent = ""
+        if split.commonest_share is not None:
+            share = f"{100 * split.commonest_share:.1f} % of the test frames"
+            frequent = f"; most frequent action {split.commonest!r} has {share}"
+        yield f"split {name}: {split.n_train} training and {split.n_test} test videos{lengths}{frequent}"
+
+
+def undefined_notes(
+    columns: Sequence[Column], variants: Sequence[Variant], by_row: Sequence[Sequence[CellResult]]
+) -> Iterator[str]:
+    """For each column the largest number of test videos in which it is undefined, by row.
+
+    Args:
+        columns: all columns of the table.
+        variants: the rows.
+        by_row: the results of each row.
+    """
+    for column in columns:
+        rows: dict[str, list[str]] = {}
+        for variant, results in zip(variants, by_row, strict=True):
+            counts = [result.n_undefined(*column.of(variant)) for result in results if result.is_finished]
+            undefined, videos = max(counts, default=(0, 0))
+            if undefined:
+                rows.setdefault(f"{undefined} of {videos}", []).append(variant.name)
+        counted = "; ".join(f"{count} in {some_rows(names)}" for count, names in rows.items())
+        if counted:
+            yield f"{column.title} excludes the test videos in which it is undefined: {counted}"
 
 
 def baseline_notes(

@@ -30,6 +30,7 @@ from sweeps.service.tables.notes import (
     missing_notes,
     ranking_notes,
     statistics_notes,
+    undefined_notes,
 )
 from sweeps.service.trials.cell_results import CellResult
 
@@ -175,7 +176,12 @@ def make_table(
         columns=experiment.columns,
         rows=(*rows, *(_extra_row(experiment, one) for one in extra)),
         notes=Notes(
-            data=tuple(data_notes(splits)),
+            data=(
+                *data_notes(splits),
+                *undefined_notes(
+                    experiment.columns, experiment.variants, [[results[cell.key] for cell in row] for row in by_row]
+                ),
+            ),
             baselines=tuple(baseline_notes(experiment.variants, experiment.columns, means, extra)),
             statistics=tuple(statistics_notes(experiment.default_row, compared)),
             ranking=tuple(ranking_notes(names, compared)),

@@ -18,11 +18,15 @@ class CellResult:
         state: state of its trial.
         reason: reason for that state, if there is one.
         scores: prediction -> metric -> value, see `table_values`; empty unless the cell is finished.
+        undefined: prediction -> metric -> number of test videos that do not define it.
+        n_videos: number of test videos; 0 unless the cell is finished.
     """
 
     state: State
     reason: str | None = None
     scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    undefined: Mapping[str, Mapping[str, int]] = field(default_factory=dict, compare=False)
+    n_videos: int = field(default=0, compare=False)
 
     @property
     def is_finished(self) -> bool:
@@ -32,6 +36,10 @@ class CellResult:
     def value(self, prediction: str, metric: str) -> float | None:
         """A score; None if the cell is not finished or the score is undefined."""
         return self.scores.get(prediction, {}).get(metric)
+
+    def n_undefined(self, prediction: str, metric: str) -> tuple[int, int]:
+        """The number of test videos that do not define a metric, and of all test videos."""
+        return self.undefined.get(prediction, {}).get(metric, 0), self.n_videos
 
     @property
     def training_seconds(self) -> float | None:
@@ -60,4 +68,4 @@ def read_result(reading: TrialReading, evaluation: str) -> CellResult:
     result = reading.result(evaluation)
     if result is None:
         return CellResult(*reading.state(evaluation))
-    return CellResult(State.FINISHED, None, table_values(result))
+    return CellResult(State.FINISHED, None, table_values(result), result.get("undefined", {}), len(result["per_video"]))

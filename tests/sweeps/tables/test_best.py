@@ -137,6 +137,13 @@ def test_the_decoding_of_the_trial_is_in_the_commands_where_the_trial_is_known(t
     assert shlex.split(line(lines, "evaluate"))[-2:] == ["--set", "decoding.beam=20"]
 
 
+def test_a_row_with_a_choice_that_was_ignored_still_has_its_commands(tmp_path: Path) -> None:
+    row = Variant(labels=("old", "row"), settings={"decoding.method": "published", "decoding.beam": 2})
+    lines = lines_of({cell(row, 1): 0.5}, Column(title="MoF", metric="mof"), tmp_path)
+    settings = shlex.split(line(lines, "evaluate"))[-4:]
+    assert settings == ["--set", "decoding.method=published", "--set", "decoding.beam=2"]
+
+
 def test_each_of_several_tables_has_its_best_row(tmp_path: Path) -> None:
     lines = lines_of({cell(BOX, 1): 0.5}, Column(title="MoF", metric="mof"), tmp_path, names=("mine", "yours"))
     assert [head for head in heads(lines) if head.startswith("best")] == ["best of mine", "best of yours"]

@@ -63,6 +63,15 @@ def test_evaluation_choices_and_threads_do_not_affect_a_trials_identity() -> Non
     assert trial(mask__shape="bell").evaluation == trial().evaluation
 
 
+def test_a_stored_trial_with_a_choice_that_was_ignored_keeps_its_identities() -> None:
+    stored = trial().to_dict()
+    stored["config"]["decoding"] |= {"method": "published", "beam": 2}
+    stored |= {"differences": {"decoding.method": "published", "decoding.beam": 2}, "evaluation": "0" * 16}
+    read = Trial.from_dict(stored)
+    assert read.to_dict() == stored
+    assert read.decoding_choices == stored["differences"]
+
+
 def test_a_default_value_is_not_a_difference() -> None:
     assert trial(mask__shape="box", training__epochs=150, loss__smoothing=0.1).identity == trial().identity
 
