@@ -16,7 +16,6 @@ from mucon.inference.requests import (
     Prediction,
     action_problems,
     check_predictions,
-    transcript_problems,
     unsupported_task,
 )
 from mucon.method import Predictor, training_of
@@ -168,11 +167,6 @@ def _problems(videos: Sequence[Video], task: str, predictor: Predictor) -> list[
 def _begun(
     predictor: Predictor, video: Video, predictions: Sequence[str], decoding: DecodingConfig | None, task: str
 ) -> Callable[[], Prediction]:
-    if task == "alignment":
-        problems = transcript_problems(video.transcript, video.n_frames, predictor.vocabulary)
-        if problems:
-            unaligned = Prediction({}, cut=False, undefined=dict.fromkeys(predictions, InputError(problems)))
-            return lambda: unaligned
     features = video.features(predictor.device)
     if task == "alignment":
         aligned = predictor.align(features, video.transcript, predictions=predictions, decoding=decoding)

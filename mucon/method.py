@@ -146,7 +146,8 @@ class Predictor(Protocol):
             decoding: as for `begin`.
 
         Raises:
-            InputError: as `begin`, an unsuitable transcript, or (rule `unsupported`) a method without alignment.
+            InputError: as `begin`, or (rule `unsupported`) a method without alignment. A transcript that cannot be
+                aligned makes the predictions undefined.
         """
 
 

@@ -105,17 +105,13 @@ def transcript_ids(text: str, vocabulary: Vocabulary) -> tuple[int, ...]:
 
 
 def check_transcript(transcript: tuple[int, ...], videos: list[Video], vocabulary: Vocabulary) -> None:
-    """Checks that each recording is long enough for the transcript.
+    """Checks that a recording is long enough for the transcript.
 
     Raises:
-        InputError: one problem per recording that is not.
+        InputError: one problem per recording; none is.
     """
     from mucon.inference.predictions import transcript_problems
 
-    problems = [
-        problem
-        for video in videos
-        for problem in transcript_problems(transcript, video.n_frames, vocabulary, repr(video.id))
-    ]
-    if problems:
-        raise InputError(problems)
+    found = [transcript_problems(transcript, video.n_frames, vocabulary, repr(video.id)) for video in videos]
+    if all(found):
+        raise InputError(problem for problems in found for problem in problems)

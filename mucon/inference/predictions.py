@@ -292,14 +292,17 @@ def aligned(
 ) -> Prediction:
     """Like `align_transcript`; a prediction that is undefined for the recording is in `Prediction.undefined`.
 
+    All predictions are undefined for a transcript that cannot be aligned.
+
     Raises:
-        InputError: as `align_transcript`, except for undefined predictions.
+        InputError: an unknown prediction, features of another shape, or choices that need facts about the training
+            videos that the checkpoint does not contain.
     """
     check_request(features, checkpoint.model.size.dim, predictions, PREDICTIONS)
     n_frames = len(features)
     problems = transcript_problems(transcript, n_frames, checkpoint.vocabulary)
     if problems:
-        raise InputError(problems)
+        return Prediction({}, cut=False, undefined=dict.fromkeys(predictions, InputError(problems)))
     given = np.asarray(transcript, dtype=np.int64)
     chosen = decoding or checkpoint.config.decoding
     with torch.no_grad():

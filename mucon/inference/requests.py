@@ -45,7 +45,7 @@ class Prediction:
             try:
                 segmentations[name] = end()
             except InputError as error:
-                undefined[name] = error
+                undefined[name] = error.with_traceback(None)  # a traceback keeps arrays in memory
         return cls(segmentations, cut, undefined=undefined)
 
     def whole(self) -> Self:
@@ -55,7 +55,8 @@ class Prediction:
             InputError: a prediction is undefined for the recording.
         """
         if self.undefined:
-            raise InputError(problem for error in self.undefined.values() for problem in error.problems)
+            distinct = dict.fromkeys(self.undefined.values())  # predictions may share their reason
+            raise InputError(problem for error in distinct for problem in error.problems)
         return self
 
 

@@ -62,6 +62,19 @@ def test_a_recording_that_cannot_be_decoded_is_reported_and_the_others_are_predi
     assert main([*line, "--set", "decoding.max_length=60", "--prediction", "frames"]) == 0
 
 
+def test_a_recording_that_is_too_short_for_the_transcript_is_reported_and_the_others_are_aligned(
+    run: Path, tmp_path: Path, capsys
+):
+    np.save(tmp_path / "short.npy", np.zeros((1, 5), np.float32))
+    paths = [str(tmp_path / "short.npy"), *write_features(tmp_path)]
+    line = ["predict", str(run), *paths, "--device", "cpu", "--json", "--transcript", "rest,stir"]
+    assert main(line) == 3
+    captured = capsys.readouterr()
+    assert [json.loads(text)["id"] for text in captured.out.splitlines()] == ["v00", "v01"]
+    assert captured.err.startswith("error: short: transcript: ")
+    assert len(captured.err.splitlines()) == 1
+
+
 @pytest.mark.parametrize("transcript", ["rest,,stir", "", ","])
 def test_a_transcript_with_an_empty_name_is_one_line(run: Path, tmp_path: Path, capsys, transcript: str):
     line = ["predict", str(run), str(tmp_path / "clip.npy"), "--device", "cpu", "--transcript", transcript]
