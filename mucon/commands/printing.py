@@ -90,12 +90,13 @@ def print_scores(evaluation: Evaluation) -> None:
         for metric in printed_metrics(task):
             if counts.get(metric.name):
                 undefined.setdefault(counts[metric.name], []).append(metric.narrow_title)
-        for count, titles in undefined.items():
-            print(f"{prediction}: undefined in {count} recordings, which the mean excludes: {', '.join(titles)}")
+        if undefined:
+            counted = "; ".join(f"{count} for {', '.join(titles)}" for count, titles in undefined.items())
+            print(f"{prediction}: recordings that are undefined and excluded from the mean: {counted}")
     for prediction, reasons in evaluation.not_predicted.items():
         if reasons:
             first, reason = next(iter(reasons.items()))
-            print(f"{prediction}: no prediction for {len(reasons)} recordings, first {first!r}: {reason}")
+            print(f"{prediction}: recordings without this prediction: {len(reasons)}, first {first!r}: {reason}")
     if evaluation.n_without_lengths:
         print(f"recordings without true lengths, scored by their transcripts only: {evaluation.n_without_lengths}")
     if evaluation.n_cut:

@@ -183,7 +183,7 @@ def test_recordings_that_have_only_transcripts_are_scored_by_them(run: Path, tmp
     assert main([*line, "--details", "--figure", str(tmp_path / "bars.png")]) == 0
     text = capsys.readouterr().out
     assert (tmp_path / "bars.png").exists()
-    assert "undefined in 3 recordings, which the mean excludes: MoF, MoF-BG, F1@10" in text
+    assert "full: recordings that are undefined and excluded from the mean: 3 for MoF, MoF-BG, F1@10" in text
     assert "without true lengths, scored by their transcripts only: 3" in text
     assert main([*line, "--json"]) == 0
     values = json.loads(capsys.readouterr().out)
@@ -201,7 +201,7 @@ def test_a_recording_that_cannot_be_decoded_is_reported_and_the_others_are_score
     line += ["--set", "decoding.max_length=200"]
     assert main([*line, "--figure", str(tmp_path / "bars.png"), "--recordings", "awkward"]) == 0
     text = capsys.readouterr().out
-    assert "full: no prediction for 1 recordings, first 'awkward': max_length: " in text
+    assert "full: recordings without this prediction: 1, first 'awkward': max_length: " in text
     assert (tmp_path / "bars.png").exists()
     assert main([*line, "--json"]) == 0
     values = json.loads(capsys.readouterr().out)
