@@ -81,8 +81,8 @@ def best_training_transcript(
 
 
 def named_lengths(named: Sequence[Decoded], n_frames: int) -> list[tuple[Decoded, NDArray[np.float64]]]:
-    """The transcripts of a beam with 1 to T segments, each with its predicted lengths `[M]` in frames."""
-    return [(one, frames_of(one.log_lengths, n_frames)) for one in named if 0 < len(one.transcript) <= n_frames]
+    """The transcripts of a beam, each with its predicted lengths `[M]` in frames."""
+    return [(one, frames_of(one.log_lengths, n_frames)) for one in named]
 
 
 def best_candidate(
@@ -90,13 +90,18 @@ def best_candidate(
     named: Sequence[tuple[Decoded, NDArray[np.float64]]],
     decoding: DecodingConfig,
 ) -> Segmentation:
-    """The transcript of a beam with the highest joint score for the evidence `[T, N]`; no segment without any.
+    """The transcript of a beam with the highest joint score for the evidence `[T, N]`.
+
+    No segment if no transcript has 1 to T segments, and one is empty or there is none.
 
     Raises:
-        InputError: no transcript can fill the recording with the length cap, or values are NaN.
+        InputError: no transcript can fill the recording: all have more segments than frames, or too few for the length
+            cap; or values are NaN.
     """
-    if not named:
+    fitting = [(one, lengths) for one, lengths in named if 0 < len(one.transcript) <= len(log_probs)]
+    if not fitting and not (named and all(one.transcript for one, _ in named)):
         return Segmentation.of([], [])
+    named = fitting or named
     transcripts = [np.asarray(one.transcript, dtype=np.int64) for one, _ in named]
     candidates = [
         Candidate(transcript, one.log_prob, length_prior(transcript, lengths, log_probs.shape[1], decoding))

@@ -20,9 +20,10 @@ from mucon.decoding.published import published_lengths
 from mucon.errors import Interrupted
 from mucon.evaluation import evaluate
 from mucon.inference import MuConPredictor, align_transcript, predict
-from mucon.inference.fusion import evidence
+from mucon.inference.fusion import best_candidate, evidence
 from mucon.inference.training_facts import training_facts
 from mucon.masks import absolute_lengths
+from mucon.model import Decoded
 from tests.helpers.factories import VOCABULARY, network_output, small_config, small_videos
 from tests.helpers.refusals import refused
 from tests.mucon.inference.test_predictions import checkpoint, features
@@ -152,6 +153,19 @@ def test_the_beam_of_a_network_that_ends_at_once_gives_no_segment():
     given = checkpoint(end=1e4, max_segments=1)
     found = predict(given, features(1), decoding=DecodingConfig(beam=2))
     assert found.segmentations["full"].n_segments in (0, 1)
+
+
+def test_transcripts_of_a_beam_that_are_all_too_long_are_no_empty_prediction():
+    too_long, fitting, empty = (
+        (Decoded(transcript, torch.zeros(len(transcript)), False, -1.0), np.full(len(transcript), 2.0))
+        for transcript in ((0, 1, 2), (3,), ())
+    )
+    log_probs, beam = np.zeros((2, N)), DecodingConfig(beam=2)
+    assert best_candidate(log_probs, [too_long, fitting, empty], beam).lengths.tolist() == [2]
+    assert best_candidate(log_probs, [too_long, empty], beam).n_segments == 0
+    assert best_candidate(log_probs, [], beam).n_segments == 0
+    with refused("mismatch", "candidates", 2, n=1):
+        best_candidate(log_probs, [too_long], beam)
 
 
 def with_shares(shares: tuple[float, ...], seed: int = 0) -> Checkpoint:
