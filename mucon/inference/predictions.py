@@ -244,7 +244,6 @@ def _end(begun: Mapping[str, _Begun]) -> Prediction:
     return replace(Prediction.of(ends, cut=any(one.cut for one in begun.values())), seconds=seconds)
 
 
-@full_precision()
 def align_transcript(
     checkpoint: Checkpoint,
     features: Tensor,
@@ -282,6 +281,7 @@ def align_transcript(
     return aligned(checkpoint, features, transcript, predictions=predictions, decoding=decoding).whole()
 
 
+@full_precision()
 def aligned(
     checkpoint: Checkpoint,
     features: Tensor,
