@@ -12,6 +12,8 @@ from storage.errors import (
     Problem,
     Rule,
     check_ranges,
+    condensed,
+    counted,
     nearest,
     some,
 )
@@ -29,6 +31,8 @@ __all__ = [
     "Problem",
     "Rule",
     "check_ranges",
+    "condensed",
+    "counted",
     "nearest",
     "some",
 ]

@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from mucon.arrays import Ints
-from mucon.errors import DataWarning, InputError, Problem
+from mucon.errors import DataWarning, InputError, Problem, condensed, counted, some
 from mucon.segments import Segmentation, Truth
 from mucon.vocabulary import Vocabulary
+from storage.overview import shared_groups
 
 if TYPE_CHECKING:
     from storage import Store
@@ -158,7 +159,7 @@ def check_training_videos(videos: Sequence[Video], vocabulary: Vocabulary) -> in
         problems += _training_problems(video, vocabulary, videos[0].dim)
         seen.add(video.id)
     if problems:
-        raise InputError(problems)
+        raise InputError(condensed(problems))
     return videos[0].dim
 
 
@@ -205,6 +206,18 @@ def warn_of_short_videos(videos: Sequence[Video], pooling: int) -> None:
             f"{len(first.transcript)} segments and {max(first.n_frames // pooling, 1)} latent frames"
         )
         warnings.warn(DataWarning(_pooling_problem(len(crowded), message)), stacklevel=3)
+
+
+def warn_of_shared_groups(store: Store, split: str) -> None:
+    """Warns of groups, such as subjects, with recordings in several parts of a split.
+
+    Warns:
+        DataWarning: scores of the test part do not show how the model does on new groups.
+    """
+    if groups := shared_groups(store, split):
+        message = f"the parts share {counted(len(groups), 'group')}: {some(groups)}"
+        problem = Problem(rule="conflict", place=f"split {split}", value=list(groups), message=message)
+        warnings.warn(DataWarning(problem), stacklevel=2)
 
 
 def _pooling_problem(n_videos: int, message: str) -> Problem:

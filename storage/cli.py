@@ -44,17 +44,22 @@ def reports_problems(command: Command) -> Command:
 
 
 _IMPORT = """\
-Imports a dataset in the layout of MS-TCN:
+Imports a dataset in the layout of MS-TCN, with frame labels, transcripts, or both:
 
   SRC/features/NAME.npy             features [T D] or [D T], one file per video; folders may be nested
   SRC/groundTruth/NAME.txt          an action name per line, one line per frame
-  SRC/mapping.txt                   lines `ID NAME`; default: the sorted names in the labels
+  SRC/transcripts/NAME.txt          an action name per line, one line per segment, for videos without labels
+  SRC/transcripts.csv               instead of transcripts/: columns `video` and `transcript` (names and blanks);
+                                    optional columns `lengths` (frames), `subject`, `activity`
+  SRC/mapping.txt                   lines `ID NAME`; default: the sorted names that occur
   SRC/splits/train.split1.bundle    a video name per line; likewise test, and splits 2, 3, ...
 
-The whole dataset is validated first, and all problems are reported at once. The store is written atomically."""
+Training videos need labels or a transcript. If a video has both, they must agree. The whole dataset is validated
+first, and all problems are reported at once. The store is written atomically."""
 _IMPORT_EXAMPLE = """\
-example:
-  %(prog)s data/gtea stores/gtea --background background --fps 15 --group-regex '^S\\d'"""
+examples:
+  %(prog)s data/gtea stores/gtea --background background --fps 15 --group-regex '^S\\d'
+  %(prog)s data/transcripts_only stores/weak --background SIL"""
 _INSPECT_EXAMPLE = """\
 examples:
   %(prog)s stores/gtea
@@ -119,8 +124,8 @@ def _add_import(subparsers: Subparsers) -> None:
         "--length-policy",
         choices=LENGTH_POLICIES,
         default="error",
-        help="if features and labels differ by more than the tolerance: refuse them, drop the last frames of the "
-        "longer, or resample the labels (default: error)",
+        help="if features and frame labels differ by more than the tolerance: refuse them, drop the last frames of the "
+        "longer, or resample the labels; labels that look like a transcript are always refused (default: error)",
     )
     parser.add_argument(
         "--length-tolerance",

@@ -65,10 +65,14 @@ class Problem:
     message: str = ""
     hint: str = ""
 
-    def __str__(self) -> str:
+    @property
+    def body(self) -> str:
+        """The sentence without place and hint."""
         got = f"got {self.value!r}" if self.value is not None else "got nothing"
-        body = self.message or f"expected {self.expected}, {got}"
-        line = f"{f'{self.place}: ' if self.place else ''}{body}{f'; {self.hint}' if self.hint else ''}"
+        return self.message or f"expected {self.expected}, {got}"
+
+    def __str__(self) -> str:
+        line = f"{f'{self.place}: ' if self.place else ''}{self.body}{f'; {self.hint}' if self.hint else ''}"
         return " ".join(line.split("\n"))  # messages of other libraries contain line breaks
 
     def under(self, place: object) -> Problem:
@@ -133,6 +137,34 @@ def check_ranges(prefix: str, rules: Iterable[tuple[str, object, str, bool]]) ->
     ]
     if problems:
         raise InputError(problems)
+
+
+def condensed(problems: Iterable[Problem], most: int = 3) -> list[Problem]:
+    """Replaces more than `most` problems of one kind by one, which gives their number and the first `most` places.
+
+    Problems of one kind have the same rule and the same hint. The order of the first ones is kept.
+
+    >>> lines = [Problem(rule="type", place=f"map.txt:{n}", value="x", message="no id") for n in range(1, 49)]
+    >>> print(*condensed(lines))
+    map.txt:1: no id (and 47 more: map.txt:2 'x', map.txt:3 'x', ...)
+    """
+    found = list(problems)
+    kinds: dict[tuple[str, str], list[Problem]] = {}
+    for problem in found:
+        kinds.setdefault((problem.rule, problem.hint), []).append(problem)
+    kept = []
+    for problem in found:
+        first, *others = kinds[problem.rule, problem.hint]
+        if len(others) < most:
+            kept.append(problem)
+        elif problem is first:
+            examples = [
+                f"{other.place} {other.value!r}" if isinstance(other.value, str) else other.place
+                for other in others[: most - 1]
+            ]
+            message = f"{first.body} (and {len(others)} more: {', '.join(examples)}, ...)"
+            kept.append(replace(first, message=message))
+    return kept
 
 
 def nearest(name: str, names: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from storage.errors import counted
+from storage.errors import counted, some
 
 if TYPE_CHECKING:
     from storage.reader import Store
@@ -39,6 +39,9 @@ class Overview:
         segments_median: median number of segments of the clips with a transcript, None without such clips.
         segments_longest: largest number of segments, likewise.
         action_frames: share of the labelled frames by action, most frequent first.
+        part_annotation: number of clips with labels, with a transcript only and with neither, by split part.
+        part_action_frames: labelled frames by split part and action, most frequent first.
+        shared_groups: groups in several parts of a split, by split; splits that share none are left out.
         shards: number of files of features.
         bytes: size of all files.
         simulated: origin of simulated features, None for real ones.
@@ -65,6 +68,9 @@ class Overview:
     segments_median: float | None
     segments_longest: int | None
     action_frames: dict[str, float]
+    part_annotation: dict[str, dict[str, int]]
+    part_action_frames: dict[str, dict[str, int]]
+    shared_groups: dict[str, tuple[str, ...]]
     shards: int
     bytes: int
     simulated: str | None
@@ -78,18 +84,12 @@ def overview(store: Store) -> Overview:
     """Summarises an open store; reads its records, but no features."""
     manifest, records = store.manifest, store.catalogue
     frames = records.frames.tolist()
-    transcripts = [tuple(transcript) for transcript in records.column("transcript") if transcript is not None]
+    annotations = list(zip(store.ids, records.column("transcript"), records.column("lengths"), strict=True))
+    transcripts = [tuple(transcript) for _, transcript, _ in annotations if transcript is not None]
     segments = [len(transcript) for transcript in transcripts]
-    share: Counter[str] = Counter()
-    labelled = 0
-    for transcript, lengths in zip(records.column("transcript"), records.column("lengths"), strict=True):
-        if transcript is not None and lengths is not None:
-            labelled += 1
-            for action, length in zip(transcript, lengths, strict=True):
-                share[manifest.vocabulary[action]] += length
-    total = share.total()
-    names = [manifest.vocabulary[action] for action in range(len(manifest.vocabulary))]
-    ordered = sorted((name for name in names if share[name]), key=lambda name: -share[name])
+    share = {video: _frames_by_action(manifest.vocabulary, *annotation) for video, *annotation in annotations}
+    kinds = {video: _kind(*annotation) for video, *annotation in annotations}
+    total = sum(share.values(), Counter())
     return Overview(
         path=str(store.path),
         format_version=manifest.format_version,
@@ -107,15 +107,50 @@ def overview(store: Store) -> Overview:
         groups=len(set(records.column("group")) - {None}),
         activities=len(set(records.column("activity")) - {None}),
         with_transcript=len(transcripts),
-        with_lengths=labelled,
+        with_lengths=list(kinds.values()).count("labels"),
         distinct_transcripts=len(set(transcripts)),
         segments_median=statistics.median(segments) if segments else None,
         segments_longest=max(segments, default=None),
-        action_frames={name: share[name] / total for name in ordered},
+        action_frames={name: n / total.total() for name, n in total.most_common()},
+        part_annotation={
+            part: {kind: [kinds[video] for video in videos].count(kind) for kind in _KINDS}
+            for part, videos in store.parts.items()
+        },
+        part_action_frames={
+            part: dict(sum((share[video] for video in videos), Counter()).most_common())
+            for part, videos in store.parts.items()
+        },
+        shared_groups={split: groups for split in manifest.splits if (groups := shared_groups(store, split))},
         shards=len(manifest.shards),
         bytes=manifest.n_bytes,
         simulated=_simulated(manifest.metadata.get("simulated")),
     )
+
+
+_KINDS = {"labels": "with labels", "transcript": "with a transcript only", "none": "with neither"}
+"""What is known of the actions in a clip, and its words in the text."""
+
+
+def _kind(transcript: list[int] | None, lengths: list[int] | None) -> str:
+    return "none" if transcript is None else "transcript" if lengths is None else "labels"
+
+
+def _frames_by_action(
+    vocabulary: tuple[str, ...], transcript: list[int] | None, lengths: list[int] | None
+) -> Counter[str]:
+    frames: Counter[str] = Counter()
+    for action, length in zip(transcript or (), lengths or (), strict=False):
+        frames[vocabulary[action]] += length
+    return frames
+
+
+def shared_groups(store: Store, split: str) -> tuple[str, ...]:
+    """Returns the groups, such as subjects, with clips in several parts of a split."""
+    parts: dict[str, set[str]] = {}
+    for group, splits in zip(store.catalogue.column("group"), store.catalogue.column("splits"), strict=True):
+        if group is not None:
+            parts.setdefault(group, set()).update(part for part in splits if part.split(":")[0] == split)
+    return tuple(sorted(group for group, found in parts.items() if len(found) > 1))
 
 
 def overview_lines(view: Overview) -> list[str]:
@@ -146,6 +181,11 @@ def overview_lines(view: Overview) -> list[str]:
             f"{counted(view.with_transcript, 'video')} with a transcript, {view.with_lengths} also with lengths",
         )
     )
+    if view.with_lengths < view.videos:
+        rows += [
+            (part, ", ".join(f"{n} {_KINDS[kind]}" for kind, n in counts.items()))
+            for part, counts in view.part_annotation.items()
+        ]
     if view.segments_longest is not None:
         rows.append(
             (
@@ -157,6 +197,10 @@ def overview_lines(view: Overview) -> list[str]:
     if view.action_frames:
         action, share = next(iter(view.action_frames.items()))
         rows.append(("top action", f"{action}, {100 * share:.1f} % of the labelled frames"))
+    rows += [
+        ("note", f"parts of split {split} share {counted(len(groups), 'group')}: {some(groups)}")
+        for split, groups in view.shared_groups.items()
+    ]
     rows.append(("on disk", f"{size_text(view.bytes)}, {counted(view.shards, 'file')} of features"))
     width = max(len(name) for name, _ in rows)
     return [f"{name:<{width}}  {text}" for name, text in rows]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from storage.constants import MANIFEST, RESTORE_HINT, VIDEOS
-from storage.errors import Problem, StoreError, some
+from storage.errors import Problem, StoreError, condensed, some
 from storage.format.arrays import Statistics, statistics
 from storage.format.manifest import Shard
 from storage.format.records import Record
@@ -102,7 +102,7 @@ def _record_problems(loaded: Loaded, records: list[Record]) -> list[Problem]:
             problems.append(
                 Problem(rule="range", place=record.id, value=record.frames, expected=expected, hint=RESTORE_HINT)
             )
-    return [problem.under(loaded.path / loaded.manifest.videos.file) for problem in problems]
+    return condensed(problem.under(loaded.path / loaded.manifest.videos.file) for problem in problems)
 
 
 class _ShardCheck:

@@ -23,6 +23,7 @@ from storage.format.manifest import FileEntry, Manifest, Shard
 from storage.format.records import Record, natural, records_table
 from storage.format.rules import annotation_problems, header_problems, id_problems, shape_problems
 from storage.format.shards import ShardWriter, as_bytes, file_digest
+from storage.names import normal
 
 if TYPE_CHECKING:
     from storage.layouts import Clip
@@ -33,6 +34,8 @@ class StoreWriter:
 
     The complete store appears at `path` when the block ends without an exception. Otherwise `path` stays unchanged,
     also when the process is killed or the disk is full.
+
+    Names of actions and clips, groups and activities are stored in `normal` form.
 
     Args:
         path: folder of the new store.
@@ -74,13 +77,14 @@ class StoreWriter:
         self._path = Path(path)
         self._times = {"fps": fps, "window": window, "stride": stride, "offset": offset}
         self._metadata = dict(metadata or {})
+        vocabulary, background = tuple(map(normal, vocabulary)), tuple(map(normal, background))
         problems = header_problems(dim, dtype, vocabulary, background, self._times, self._metadata)
         if problems:
             raise StoreError(problems)
         self._dim = dim
         self._dtype = dtype
-        self._vocabulary = tuple(vocabulary)
-        self._background = tuple(background)
+        self._vocabulary = vocabulary
+        self._background = background
         self._replace = replace
         self._limits = limits or Limits()
         self._folder: StagedFolder | None = None
@@ -143,7 +147,8 @@ class StoreWriter:
 
         Args:
             id: unique name in the store.
-            features: `[T D]`, T at least 1, finite, of any real dtype, byte order and memory order.
+            features: `[T D]`, T at least 1, of any real dtype, byte order and memory order; finite values that float32
+                can represent.
             transcript: action ids of the M segments, M from 1 to T; None for a clip without annotation.
             lengths: frames of the M segments, each at least 1, with the sum T; None if not known.
             splits: split parts such as `1:train`, at most one of each split.
@@ -156,6 +161,7 @@ class StoreWriter:
         if self._folder is None:
             raise _not_entered(self._path)
         self._check_complete()
+        id = normal(id)
         features = np.asarray(features)
         labels = None if transcript is None else [index(action) for action in transcript]
         frames = None if lengths is None else [index(length) for length in lengths]
@@ -174,12 +180,12 @@ class StoreWriter:
             self._make_room(data.nbytes)
             self._records[id] = Record(
                 id=id,
-                group=group,
+                group=None if group is None else normal(group),
                 frames=len(data),
                 transcript=None if labels is None else tuple(labels),
                 lengths=None if frames is None else tuple(frames),
                 splits=tuple(sorted(splits, key=natural)),
-                activity=activity,
+                activity=None if activity is None else normal(activity),
                 sha256=hashlib.sha256(as_bytes(data)).hexdigest(),
                 shard=len(self._shards),
                 row_group=self._shard.row_groups if self._shard is not None else 0,

@@ -55,11 +55,12 @@ def run(args: argparse.Namespace) -> int:
     from mucon.device import choose_device, training_line
     from mucon.method import training_of
     from mucon.methods import method_named
-    from mucon.videos import videos_of, vocabulary_of
+    from mucon.videos import videos_of, vocabulary_of, warn_of_shared_groups
     from storage import open_store
 
     config = config_of(args)
     store, device = open_store(args.store), choose_device(args.device)
+    warn_of_shared_groups(store, args.split)
     method, training = method_named(args.method), training_of(config)
     videos, vocabulary = videos_of(store, args.split, "train"), vocabulary_of(store)
     with StopOnSignal() as stop, EpochPrinter(training.epochs) as printer:

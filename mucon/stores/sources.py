@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mucon.errors import InputError, Problem, nearest
+from mucon.errors import InputError, Problem, condensed, nearest
 from mucon.synthetic.annotations import read_annotations
 from mucon.synthetic.lengths import STATISTICS, completed, read_statistics
 from mucon.vocabulary import Vocabulary
@@ -102,7 +102,7 @@ def read_source(path: Path, background: Sequence[str] = (), seed: int = 1) -> So
             )
         )
     if problems:
-        raise InputError(problems)
+        raise InputError(condensed(problems))
     header = store.manifest
     return Source(
         name=store.path.name,

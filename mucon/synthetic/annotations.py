@@ -8,13 +8,13 @@ A column `frames_without_last_X` instead of `frames` means that a last segment X
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mucon.errors import InputError, Problem, nearest
+from mucon.errors import InputError, Problem, condensed, nearest
+from storage.tables import rows_of, whole
 
 TRANSCRIPTS = "transcripts.csv"
 _CUT = re.compile(r"frames_without_last_(\S+)")
@@ -65,7 +65,7 @@ def read_annotations(folder: Path) -> list[Annotation]:
     segments: dict[str, list[tuple[str, int]]] = {}
     for path in sorted(folder.glob("segments*.csv")):
         for place, row in rows_of(path, ("video", "label", "length"), problems):
-            length = _whole(row["length"], "length", place, problems)
+            length = whole(row["length"], "length", place, problems)
             segments.setdefault(row["video"], []).append((row["label"], length or 0))
             if (video := row["video"]) not in by_id:
                 message = f"{TRANSCRIPTS} has no video {video!r}{nearest(video, list(by_id))}"
@@ -74,7 +74,7 @@ def read_annotations(folder: Path) -> list[Annotation]:
     if not by_id and not problems:
         problems.append(Problem(rule="missing", place=str(folder / TRANSCRIPTS), expected="at least one video"))
     if problems:
-        raise InputError(problems)
+        raise InputError(condensed(problems))
     return annotations
 
 
@@ -88,13 +88,13 @@ def _annotation(row: Mapping[str, str], place: str, problems: list[Problem]) -> 
     before = len(problems)
     lengths = None
     if cells := row.get("lengths", "").split():
-        lengths = tuple(_whole(cell, "length", place, problems) or 0 for cell in cells)
+        lengths = tuple(whole(cell, "length", place, problems) or 0 for cell in cells)
         if len(lengths) != len(transcript):
             expected = f"{len(transcript)} lengths (one per action)"
             problems.append(Problem(rule="mismatch", place=f"{place}, lengths", value=len(lengths), expected=expected))
     cut = next((matched[1] for name in row if (matched := _CUT.fullmatch(name))), None)
     text = row.get("frames") or row.get(f"frames_without_last_{cut}") or ""
-    frames = _whole(text, "frames", place, problems) if text else None
+    frames = whole(text, "frames", place, problems) if text else None
     if len(problems) == before:
         if lengths is not None and frames is not None and sum(lengths) != frames:
             expected = f"{sum(lengths)}, the sum of the lengths"
@@ -131,47 +131,3 @@ def _with_segments(
         expected = f"lengths {annotation.lengths or ''} with the sum {annotation.frames}"
         problems.append(Problem(rule="mismatch", place=place, value=lengths, expected=expected))
     return replace(annotation, lengths=lengths, frames=sum(lengths))
-
-
-def rows_of(path: Path, columns: Sequence[str], problems: list[Problem]) -> list[tuple[str, dict[str, str]]]:
-    """Reads a CSV file: place and stripped cells of each complete row.
-
-    Args:
-        path: the file, in UTF-8.
-        columns: required columns.
-        problems: receives the problems of the file.
-    """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            names = [name.strip() for name in reader.fieldnames or ()]
-            reader.fieldnames = names
-            rows = [(reader.line_num, row) for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        message = f"cannot read a CSV file in UTF-8: {error}"
-        problems.append(Problem(rule="unreadable", place=str(path), message=message))
-        return []
-    missing = [name for name in columns if name not in names]
-    if missing:
-        message = f"missing columns: {', '.join(missing)}"
-        problems.append(Problem(rule="missing", place=f"{path}:1", value=missing, message=message))
-        return []
-    complete = []
-    for line, row in rows:
-        place = f"{path}:{line}"
-        if None in row or None in row.values():
-            n_cells = len(names) + len(row.get(None) or ()) - sum(cell is None for cell in row.values())
-            expected = f"{len(names)} cells (one per column)"
-            problems.append(Problem(rule="shape", place=place, value=n_cells, expected=expected))
-        else:
-            complete.append((place, {name: cell.strip() for name, cell in row.items()}))
-    return complete
-
-
-def _whole(text: str, name: str, place: str, problems: list[Problem]) -> int | None:
-    """A whole number of at least 1; otherwise appends a problem."""
-    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
-        expected = "a whole number of at least 1"
-        problems.append(Problem(rule="type", place=f"{place}, {name}", value=text, expected=expected))
-        return None
-    return int(text)

@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from mucon.errors import InputError, Problem, nearest
-from mucon.synthetic.annotations import Annotation, rows_of
+from mucon.synthetic.annotations import Annotation
 from mucon.synthetic.features import LENGTHS, keyed
+from storage.tables import rows_of
 
 STATISTICS = "class_length_stats.csv"
 

@@ -63,7 +63,9 @@ def blocks(features: Array) -> Iterator[tuple[int, Array]]:
 
 
 def value_problems(features: Array, dtype: str, video: str) -> list[Problem]:
-    """Reports rows with NaN or infinite values, and rows with values that `dtype` cannot represent.
+    """Reports rows with NaN or infinite values, and rows with values that `dtype` or float32 cannot represent.
+
+    Models compute in float32, so larger values of a float64 store would be infinite there.
 
     Args:
         features: `[T D]`, any real dtype.
@@ -73,8 +75,9 @@ def value_problems(features: Array, dtype: str, video: str) -> list[Problem]:
     not_finite: list[int] = []
     too_large: list[int] = []
     largest = 0.0
-    limit = float(np.finfo(dtype).max)
-    narrower = features.dtype.kind == "f" and features.dtype.itemsize > np.dtype(dtype).itemsize
+    used = np.dtype("float16" if dtype == "float16" else "float32")
+    limit = float(np.finfo(used).max)
+    narrower = features.dtype.kind == "f" and features.dtype.itemsize > used.itemsize
     check_range = narrower or (features.dtype.kind in "iu" and float(np.iinfo(features.dtype).max) > limit)
     for first, rows in blocks(features):
         finite = np.isfinite(rows).all(axis=1)
@@ -103,8 +106,8 @@ def value_problems(features: Array, dtype: str, video: str) -> list[Problem]:
                 place=f"{video}, {rows_text(too_large)}",
                 value=largest,
                 message=f"magnitudes up to {largest:g} in {len(too_large)} of {len(features)} rows, "
-                f"{dtype} can represent at most {limit:g}",
-                hint="scale the features or choose a wider dtype",
+                f"{used} can represent at most {limit:g}",
+                hint=f"scale the features{' or choose a wider dtype' if dtype == 'float16' else ''}",
             )
         )
     return problems

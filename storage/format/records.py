@@ -15,6 +15,7 @@ from storage.constants import RESTORE_HINT
 from storage.errors import Problem, StoreError, nearest
 from storage.format.arrays import Statistics
 from storage.format.schema import VIDEOS_SCHEMA
+from storage.names import normal
 
 IntArray = NDArray[np.int64]
 
@@ -112,7 +113,7 @@ class Catalogue:
 
     def has(self, video: str) -> bool:
         """Returns whether the store contains a clip of that name."""
-        return video in self._index
+        return video in self._index or normal(video) in self._index
 
     def index(self, video: str) -> int:
         """Returns the row of a clip.
@@ -120,7 +121,7 @@ class Catalogue:
         Raises:
             StoreError: unknown clip.
         """
-        row = self._index.get(video)
+        row = self._index.get(video, self._index.get(normal(str(video))))
         if row is None:
             raise StoreError(
                 Problem(

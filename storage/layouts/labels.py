@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from storage.errors import Problem, StoreError, counted, nearest, some
+from storage.errors import Problem, StoreError, counted, some
 from storage.layouts import LengthPolicy
 from storage.layouts.text import read_lines
+
+_NUMBER = r"\d[\d.:]*"
+_SPAN = rf"{_NUMBER}(?:\s*-\s*|\s*[,;]\s*|\s+){_NUMBER}"
+_SEGMENT = re.compile(rf"[\[(]?{_SPAN}[\])]?[\s,;:]+\S.*|\S.*?[\s,;:]+[\[(]?{_SPAN}\b.*")
+"""A segment with its times, such as `1-30 SIL`, `80 219 G1` and `take (45-120) [1]`."""
+
+
+class Occurrence(NamedTuple):
+    """A name in a file.
+
+    Attributes:
+        name: name of an action.
+        path: the file.
+        place: the file and the first line with that name.
+        lines: number of lines in a row with that name.
+    """
+
+    name: str
+    path: Path
+    place: str
+    lines: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +42,7 @@ class Labels:
     """Frame labels of a clip as runs.
 
     Attributes:
-        names: action of each run; neighbours differ.
+        names: action of each run; neighbours differ unless the lengths of the segments were given.
         lengths: frames of each run.
     """
 
@@ -35,6 +58,13 @@ class Labels:
         """
         runs = [(name, sum(1 for _ in run)) for name, run in groupby(frames)]
         return cls(tuple(name for name, _ in runs), tuple(length for _, length in runs))
+
+    def occurrences(self, path: Path) -> Iterator[Occurrence]:
+        """Yields each run with its first line in the file of the labels."""
+        line = 1
+        for name, length in zip(self.names, self.lengths, strict=True):
+            yield Occurrence(name, path, f"{path}:{line}", length)
+            line += length
 
     @property
     def n_frames(self) -> int:
@@ -62,45 +92,53 @@ class Labels:
         return Labels.from_frames(self.names[run] for run in run_of_label[places])
 
 
-def read_labels(path: Path) -> Labels:
-    """Reads the labels of one clip.
+def read_names(path: Path) -> list[str]:
+    """Reads the lines of a file with one name per line.
 
     Raises:
-        StoreError: the file cannot be read, is empty, or has blank lines between labels.
+        StoreError: the file cannot be read, is empty, or has blank lines between names.
     """
     lines = read_lines(path)
     blank = [number for number, line in enumerate(lines, 1) if not line]
     if blank:
-        message = f"blank lines between labels (lines {some(blank)})"
+        message = f"blank lines between names (lines {some(blank)})"
         raise StoreError(Problem(rule="missing", place=f"{path}:{blank[0]}", value=blank, message=message))
     if not lines:
-        raise StoreError(Problem(rule="missing", place=str(path), message="empty file, expected a label per frame"))
-    return Labels.from_frames(lines)
+        raise StoreError(Problem(rule="missing", place=str(path), message="empty file, expected a name per line"))
+    return lines
 
 
-def unknown_label_problems(labels: Mapping[Path, Labels], actions: Sequence[str], mapping: Path) -> list[Problem]:
-    """Reports each label that is not in the mapping, with its first line and its number of frames."""
-    names = set(actions)
-    frames: dict[str, int] = {}
-    files: dict[str, list[tuple[Path, int]]] = {}
-    for path, runs in labels.items():
-        line = 1
-        for name, length in zip(runs.names, runs.lengths, strict=True):
-            if name not in names:
-                frames[name] = frames.get(name, 0) + length
-                files.setdefault(name, []).append((path, line))
-            line += length
-    return [
-        Problem(
-            rule="unknown",
-            place=f"{places[0][0]}:{places[0][1]}",
-            value=name,
-            message=f"unknown label {name!r}{nearest(name, actions)} in {counted(frames[name], 'frame')} of "
-            f"{counted(len({path for path, _ in places}), 'file')}",
-            hint=f"correct it or add it to {mapping}",
-        )
-        for name, places in sorted(files.items())
-    ]
+def read_labels(path: Path) -> Labels:
+    """Reads the labels of one clip.
+
+    Raises:
+        StoreError: see `read_names`.
+    """
+    return Labels.from_frames(read_names(path))
+
+
+def looks_like_segments(lines: Sequence[str]) -> bool:
+    """Returns whether each line, except perhaps the first, is a segment with its times.
+
+    >>> looks_like_segments(["1-30 SIL", "31-80 pour"]), looks_like_segments(["SIL", "pour 2"])
+    (True, False)
+    """
+    return all(_SEGMENT.fullmatch(line) for line in lines[1:] or lines)
+
+
+def looks_like_transcript(labels: Labels, n_features: int) -> bool:
+    """Returns whether labels are rather one line per segment than labels of frames at a lower rate.
+
+    Labels of frames repeat: most lines are equal to the line before. Lines of a transcript rarely are, and they are far
+    fewer than the frames.
+
+    >>> looks_like_transcript(Labels(("a", "b"), (1, 1)), 60), looks_like_transcript(Labels(("a", "b"), (5, 10)), 60)
+    (True, False)
+    """
+    lines, changes = labels.n_frames, len(labels.names)
+    if changes == lines:
+        return 4 * lines < 3 * n_features
+    return 2 * lines < n_features and 2 * changes > lines
 
 
 def fitted(
@@ -119,11 +157,15 @@ def fitted(
         The number of frames to keep, their labels, and a note about the difference, if any.
 
     Raises:
-        StoreError: the difference exceeds the tolerance and the policy is `error`.
+        StoreError: the difference exceeds the tolerance and the policy is `error`, or the labels are a transcript.
     """
     n_labels = labels.n_frames
     if n_features == n_labels:
         return n_features, labels, None
+    if looks_like_transcript(labels, n_features):
+        message = f"{counted(n_labels, 'label')} for {counted(n_features, 'frame')}, which look like a transcript"
+        hint = "move such files from groundTruth/ to transcripts/"
+        raise StoreError(Problem(rule="mismatch", place=video, value=n_labels, message=message, hint=hint))
     difference = f"{counted(n_features, 'frame')} of features but {counted(n_labels, 'label')}"
     beyond = abs(n_features - n_labels) > tolerance
     if beyond and policy == "error":

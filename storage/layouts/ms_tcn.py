@@ -1,7 +1,8 @@
-"""Layout of the MS-TCN datasets.
+"""Layout of the MS-TCN datasets, extended by transcripts.
 
-`features/*.npy` (`[T D]` or `[D T]`), `groundTruth/*.txt` (a label per frame), `mapping.txt` (`ID NAME`) and
-`splits/PART.splitK.bundle` (a clip name per line). Folders may be nested.
+`features/*.npy` (`[T D]` or `[D T]`), `groundTruth/*.txt` (a label per frame), `transcripts/*.txt` (an action per line)
+or `transcripts.csv`, `mapping.txt` (`ID NAME`) and `splits/PART.splitK.bundle` (a clip name per line). Each clip of a
+training part needs labels or a transcript. Folders may be nested.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ from typing import Any
 from numpy.typing import NDArray
 
 from storage.constants import DTYPES
-from storage.errors import Problem, StoreError, some
+from storage.errors import Problem, StoreError, counted, some
 from storage.format.arrays import value_problems
-from storage.format.rules import shape_problems
+from storage.format.rules import id_problems, shape_problems
 from storage.layouts import Clip, LengthPolicy, Orientation, Progress, Survey, no_progress
+from storage.layouts.annotations import LABELS, Annotations, read_annotations
 from storage.layouts.findings import Findings
-from storage.layouts.labels import Labels, fitted, read_labels
-from storage.layouts.mapping import vocabulary_of
+from storage.layouts.labels import fitted
+from storage.layouts.mapping import read_mapping, vocabulary_of
 from storage.layouts.npy import Header, dim_problems, open_npy, orientation_of, read_header, widest_dtype
 from storage.layouts.splits import Splits, absent_actions, read_splits
 from storage.layouts.text import Names, find_files
+from storage.layouts.transcripts import FOLDER, TABLE, length_problems
 
 _MOST_NAMES = 20
 
@@ -60,9 +63,9 @@ class MsTcnOptions:
 class _SurveyedClip:
     """Result of the survey for one clip."""
 
-    path: Path
     frames: int
-    labels: Labels
+    names: tuple[str, ...] | None
+    lengths: tuple[int, ...] | None
     group: str | None
     activity: str | None
 
@@ -83,9 +86,10 @@ class MsTcn:
         self._findings = Findings()
         self._orientation: Orientation = "TxD"
         self._actions: dict[str, int] = {}
+        self._paths: dict[str, Path] = {}
+        self._annotations = Annotations({}, {}, {}, frozenset(), ())
         self._clips: dict[str, _SurveyedClip] = {}
         self._splits = Splits()
-        self._names: tuple[str, ...] = ()
 
     def survey(self, progress: Progress = no_progress) -> Survey:
         """Reads and validates every file, including the features.
@@ -95,29 +99,30 @@ class MsTcn:
         """
         self._check_options()
         findings = self._findings = Findings()
-        paths, labels = self._paired()
-        headers = findings.read_all(paths, read_header)
-        runs = findings.read_all(labels, read_labels)
-        vocabulary = vocabulary_of(self.source / "mapping.txt", runs, labels, self.options.background, findings)
-        self._actions = {name: index for index, name in enumerate(vocabulary)}
-        dtype, dim = self._shapes(headers, runs)
-        self._fit(paths, headers, runs)
+        self._paths = find_files(self.source / "features", ".npy", findings.problems)
+        headers = findings.read_all(self._paths, read_header)
+        vocabulary = self._read_annotations()
+        dtype, dim = self._shapes(headers)
+        self._fit(headers)
         for option, regex in self._regexes:
-            findings.problems += _unmatched_problems(option, regex, paths)
+            findings.problems += _unmatched_problems(option, regex, self._paths)
+        problems: list[Problem] = []
         for done, video in enumerate(headers, 1):
             frames = self._clips[video].frames if video in self._clips else None
-            findings.problems += value_problems(self._features(paths[video], frames), dtype, video)
+            problems += id_problems(video, ()) + value_problems(self._features(video, frames), dtype, video)
             progress("checking", done, len(headers))
-        self._splits = read_splits(self.source / "splits", Names(self._names))
+        findings.report(problems)
+        self._splits = read_splits(self.source / "splits", Names((*self._paths, *self._annotations.unpaired)))
         findings.problems += self._splits.problems
+        self._check_annotated()
         findings.raise_problems()
-        self._note_splits(runs)
+        self._note_splits()
         return Survey(
             dim=dim,
             dtype=dtype,
             vocabulary=vocabulary,
             background=self.options.background,
-            n_videos=len(paths),
+            n_videos=len(self._paths),
             notes=tuple(findings.notes),
             metadata={
                 "layout": self.name,
@@ -132,9 +137,9 @@ class MsTcn:
         for video, clip in sorted(self._clips.items()):
             yield Clip(
                 id=video,
-                features=self._features(clip.path, clip.frames),
-                transcript=tuple(self._actions[name] for name in clip.labels.names),
-                lengths=clip.labels.lengths,
+                features=self._features(video, clip.frames),
+                transcript=None if clip.names is None else tuple(self._actions[name] for name in clip.names),
+                lengths=clip.lengths,
                 splits=self._splits.of(video),
                 group=clip.group,
                 activity=clip.activity,
@@ -145,13 +150,17 @@ class MsTcn:
         return ("--group-regex", self.options.group_regex), ("--activity-regex", self.options.activity_regex)
 
     def _check_options(self) -> None:
-        hint = "pass the folder that contains features/ and groundTruth/"
+        hint = (
+            "pass the folder that contains features/NAME.npy and groundTruth/NAME.txt (a label per frame), "
+            "transcripts/NAME.txt (an action per line) or transcripts.csv"
+        )
         if not self.source.is_dir():
             raise StoreError(Problem(rule="missing", place=str(self.source), message="no such folder", hint=hint))
+        annotated = any((self.source / name).exists() for name in (LABELS, FOLDER, TABLE))
         problems = [
             Problem(rule="missing", place=str(self.source / name), message="no such folder", hint=hint)
-            for name in ("features", "groundTruth")
-            if not (self.source / name).is_dir()
+            for name, found in (("features", (self.source / "features").is_dir()), (LABELS, annotated))
+            if not found
         ]
         for option, regex in self._regexes:
             try:
@@ -168,39 +177,24 @@ class MsTcn:
         if problems:
             raise StoreError(problems)
 
-    def _paired(self) -> tuple[dict[str, Path], dict[str, Path]]:
-        """Returns the feature and label files of each clip, both by the name of the feature file."""
-        features = find_files(self.source / "features", ".npy")
-        texts = find_files(self.source / "groundTruth", ".txt")
-        names = Names(features)
-        labels: dict[str, Path] = {}
-        unpaired = []
-        for name, path in texts.items():
-            videos = names.find(name)
-            if len(videos) == 1 and videos[0] not in labels:
-                labels[videos[0]] = path
-            else:
-                unpaired.append(name)
-        self._names = (*features, *unpaired)  # unpaired clips are reported once, not again for each split
-        problems = self._findings.problems
-        if not features:
-            problems.append(
-                Problem(rule="missing", place=str(self.source / "features"), expected="at least one .npy file")
-            )
-        unlabelled = [video for video in features if video not in labels]
-        for folder, present, absent, incomplete in (
-            ("groundTruth", "features", "labels", unlabelled),
-            ("features", "labels", "features", unpaired),
-        ):
-            if incomplete:
-                message = (
-                    f"videos with {present} but without {absent} ({len(incomplete)}): {some(incomplete, _MOST_NAMES)}"
-                )
-                place = str(self.source / folder)
-                problems.append(Problem(rule="missing", place=place, value=incomplete, message=message))
-        return {video: path for video, path in features.items() if video in labels}, labels
+    def _read_annotations(self) -> tuple[str, ...]:
+        """Reads mapping, labels and transcripts; returns the names of the actions in the order of their ids."""
+        findings, path = self._findings, self.source / "mapping.txt"
+        mapping: dict[int, str] | None = None
+        try:
+            mapping = read_mapping(path) if path.exists() else None
+        except StoreError as error:
+            findings.problems += error.problems
+        known = frozenset((mapping or {}).values())
+        self._annotations = read_annotations(self.source, self._paths, known, findings)
+        if path.exists() and mapping is None:
+            return ()
+        names = self._annotations.occurrences()
+        vocabulary = vocabulary_of(path, mapping, names, self.options.background, findings)
+        self._actions = {name: index for index, name in enumerate(vocabulary)}
+        return vocabulary
 
-    def _shapes(self, headers: dict[str, Header], runs: dict[str, Labels]) -> tuple[str, int]:
+    def _shapes(self, headers: dict[str, Header]) -> tuple[str, int]:
         """Returns dtype and D of the store; removes invalid files from `headers`."""
         findings = self._findings
         dtype, dim = self.options.dtype or DTYPES[0], 0
@@ -208,54 +202,92 @@ class MsTcn:
         try:
             dtype = self.options.dtype or widest_dtype(headers)
             if flat:
-                n_labels = {video: labels.n_frames for video, labels in runs.items()}
+                labels = self._annotations.labels.items()
+                n_labels = {video: runs.n_frames for video, runs in labels if runs.n_frames > len(runs.names)}
                 self._orientation = self.options.orientation or orientation_of(flat, n_labels)
         except StoreError as error:
-            findings.problems += error.problems
+            unread = len(headers) < len(self._paths)  # once they can be read, they may show the orientation
+            findings.problems += [found for found in error.problems if not (unread and found.place == "--orientation")]
             headers.clear()
             return dtype, dim
         if self._orientation == "DxT":
             findings.notes.append("features are transposed ([D T]) in the files; read them as [T D]")
-        differing = dim_problems(flat, self._orientation)
-        findings.problems += differing.values()
+        differing = dim_problems(flat, self._paths, self._orientation)
+        findings.report(differing.values())
         if flat:
             dim = Counter(headers[video].oriented(self._orientation)[1] for video in flat).most_common(1)[0][0]
+        others: list[Problem] = []
         for video, header in list(headers.items()):
             problems = shape_problems(video, header.oriented(self._orientation), header.dtype, dim, dtype)
-            if problems and video not in differing:
-                findings.problems += problems
+            others += problems if video not in differing else []
             if problems:
                 del headers[video]
+        findings.report(others)
         return dtype, dim
 
-    def _features(self, path: Path, n_frames: int | None) -> NDArray[Any]:
-        array = open_npy(path)
+    def _features(self, video: str, n_frames: int | None) -> NDArray[Any]:
+        array = open_npy(self._paths[video])
         return (array.T if self._orientation == "DxT" else array)[:n_frames]
 
-    def _fit(self, paths: dict[str, Path], headers: dict[str, Header], runs: dict[str, Labels]) -> None:
+    def _fit(self, headers: dict[str, Header]) -> None:
         """Brings features and labels to the same length, and extracts group and activity from the names."""
-        options = self.options
-        for video, path in paths.items():
-            if video not in headers or video not in runs:
-                continue
-            n_features = headers[video].oriented(self._orientation)[0]
-            try:
-                frames, labels, note = fitted(
-                    video, n_features, runs[video], options.length_policy, options.length_tolerance
-                )
-            except StoreError as error:
-                self._findings.problems += error.problems
-                continue
-            self._findings.notes += [note] if note else []
+        options, findings = self.options, self._findings
+        problems: list[Problem] = []
+        notes: list[tuple[int, str]] = []
+        for video, header in headers.items():
+            n_features = header.oriented(self._orientation)[0]
+            labels, transcript = self._annotations.labels.get(video), self._annotations.transcripts.get(video)
+            frames, note = n_features, None
+            if labels is not None:
+                difference = abs(n_features - labels.n_frames)
+                try:
+                    frames, labels, note = fitted(
+                        video, n_features, labels, options.length_policy, options.length_tolerance
+                    )
+                except StoreError as error:
+                    problems += error.problems
+                    continue
+                notes += [(-difference, note)] if note else []
+            elif transcript is not None:
+                problems += length_problems(transcript, n_features)
+            known = labels or transcript
             self._clips[video] = _SurveyedClip(
-                path, frames, labels, _extracted(options.group_regex, video), _extracted(options.activity_regex, video)
+                frames=frames,
+                names=known.names if known else None,
+                lengths=labels.lengths if labels else None,
+                group=_extracted(options.group_regex, video) or (transcript.group if transcript else None),
+                activity=_extracted(options.activity_regex, video) or (transcript.activity if transcript else None),
             )
+        findings.report(problems)
+        findings.note_all([note for _, note in sorted(notes)])
 
-    def _note_splits(self, runs: dict[str, Labels]) -> None:
+    def _check_annotated(self) -> None:
+        """Reports training clips without labels and transcript, and notes other clips without them."""
+        missing = [video for video in self._paths if video not in self._annotations.named]
+        training = [video for video in missing if any(part.endswith(":train") for part in self._splits.of(video))]
+        place = str(self.source / LABELS)
+        if training or (missing and len(missing) == len(self._paths)):
+            message = f"videos without labels and without a transcript ({len(training or missing)}): "
+            message += some(training or missing, _MOST_NAMES)
+            hint = f"training needs {LABELS}/NAME.txt (a label per frame) or {FOLDER}/NAME.txt (an action per line)"
+            problem = Problem(rule="missing", place=place, value=training or missing, message=message, hint=hint)
+            self._findings.report([problem])
+        elif missing:
+            self._findings.notes.append(
+                f"{counted(len(missing), 'video')} without labels and without a transcript can be predicted, but not "
+                f"scored: {some(missing, _MOST_NAMES)}"
+            )
+        if not self._paths:
+            problem = Problem(rule="missing", place=str(self.source / "features"), expected="at least one .npy file")
+            self._findings.report([problem])
+
+    def _note_splits(self) -> None:
         """Adds the notes about splits."""
         notes = self._findings.notes
         notes += self._splits.notes
-        notes += absent_actions(self._splits, {video: frozenset(labels.names) for video, labels in runs.items()})
+        notes += absent_actions(
+            self._splits, {video: frozenset(self._annotations.names(video)) for video in self._paths}
+        )
         outside = [video for video in self._clips if not self._splits.of(video)]
         if outside and self._splits.parts:
             notes.append(f"videos in no split ({len(outside)}): {some(outside, _MOST_NAMES)}")

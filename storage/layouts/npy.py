@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,24 @@ from numpy.typing import NDArray
 
 from storage.constants import DTYPES
 from storage.errors import Problem, StoreError, some
-from storage.layouts import Orientation
+from storage.layouts import ORIENTATIONS, Orientation
 
 _MAGIC = b"\x93NUMPY"
 _SMALL_FILE = 4096
+_NUMPY_SAVE = "save each recording as an array with numpy.save"
+_OTHER_FILES = (
+    (b"PK\x03\x04", "a zip archive, such as .npz or .pt", _NUMPY_SAVE),
+    (b"version https://git-lfs", "a pointer of Git LFS", "fetch the file itself with `git lfs pull`"),
+    (b"/annex/", "a pointer of git-annex", "fetch the file itself with `git annex get`"),
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", _NUMPY_SAVE),
+    (b"MATLAB", "a MATLAB file", _NUMPY_SAVE),
+    (b"PAR1", "a Parquet file", _NUMPY_SAVE),
+    (b"\x1f\x8b", "a gzip file", "unpack it"),
+    (b"\x80", "a pickle", f"{_NUMPY_SAVE}; pickles are not read"),
+    (b"<", "a web page", "download the file itself"),
+    (bytes(8), "zero bytes", "copy it again"),
+)
+"""First bytes of files that are saved or downloaded under the name of a `.npy` file: what they are, what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +65,15 @@ def read_header(path: Path) -> Header:
 def widest_dtype(headers: Mapping[str, Header]) -> str:
     """Returns the narrowest store dtype that represents all values of a dataset exactly.
 
+    Dtypes that are not real numbers of at most 64 bits are left to `shape_problems`.
+
     Raises:
-        StoreError: other dtypes than those of stores, such as integers; the user must choose one.
+        StoreError: integers or booleans; the user must choose a dtype.
     """
     kinds: dict[str, str] = {}
     for video, header in headers.items():
-        kinds.setdefault(header.dtype.name, video)
+        if header.dtype.kind in "fiub" and header.dtype.itemsize <= 8:
+            kinds.setdefault(header.dtype.name, video)
     problems = [
         Problem(
             rule="unsupported",
@@ -80,8 +99,8 @@ def open_npy(path: Path) -> NDArray[Any]:
     place = str(path)
     try:
         with path.open("rb") as file:
-            begin = file.read(len(_MAGIC))
-        array = _loaded(path) if begin == _MAGIC else None
+            begin = file.read(64)
+        array = _loaded(path) if begin.startswith(_MAGIC) else None
     except OSError as error:
         reason = error.strerror or str(error)
         message = f"cannot read the file ({reason})"
@@ -94,10 +113,19 @@ def open_npy(path: Path) -> NDArray[Any]:
         message = f"damaged or truncated ({error})"
         raise StoreError(Problem(rule="unreadable", place=place, message=message, hint="copy it again")) from error
     if array is None:
-        message = f"not a .npy file (begins with {begin!r})"
-        hint = "save it with numpy.save; pickles are not read"
-        raise StoreError(Problem(rule="type", place=place, value=begin, message=message, hint=hint))
+        raise StoreError(_other_file(begin, place))
     return array
+
+
+def _other_file(begin: bytes, place: str) -> Problem:
+    """Names the kind of a file that is not a `.npy` file by its first bytes."""
+    value = begin[: len(_MAGIC)]
+    for first, kind, hint in _OTHER_FILES:
+        if begin.startswith(first):
+            return Problem(rule="type", place=place, value=value, message=f"{kind}, not a .npy file", hint=hint)
+    is_text = begin and all(byte in b"\t\r\n" or 32 <= byte < 127 for byte in begin)
+    kind = "a text file" if is_text else f"begins with {value!r}" if begin else "empty"
+    return Problem(rule="type", place=place, value=value, message=f"not a .npy file ({kind})", hint=_NUMPY_SAVE)
 
 
 def _loaded(path: Path) -> NDArray[Any]:
@@ -109,40 +137,63 @@ def _loaded(path: Path) -> NDArray[Any]:
 def orientation_of(shapes: Mapping[str, tuple[int, ...]], n_labels: Mapping[str, int]) -> Orientation:
     """Infers the time axis of the files of a dataset, which is the same in all files.
 
-    D is the same in all files, so the axis on which most files agree is D. If that does not decide (a single file, or
-    the same T in all files), the axis closest to the number of labels is T.
+    D is the same in all files and T is not, so the axis on which most files agree is D. If both axes agree in many
+    files, such as in clips of one length or in a single file, the axis with as many frames as labels in every file is
+    T, unless the other axis could be frames at another rate than the labels.
 
     Args:
         shapes: shapes of the two-dimensional arrays by clip.
-        n_labels: number of labels by clip, if known.
+        n_labels: number of labels of the clips with frame labels.
 
     Raises:
-        StoreError: ambiguous shapes: square arrays, or equally many files of both orientations.
+        StoreError: ambiguous shapes.
     """
+    labelled = [(shape, n_labels[video]) for video, shape in shapes.items() if video in n_labels]
+    ratios = [_common_ratios([(shape[axis], n) for shape, n in labelled]) for axis in (0, 1)]
     agreeing = [Counter(shape[axis] for shape in shapes.values()).most_common(1)[0][1] for axis in (0, 1)]
-    if agreeing[0] != agreeing[1]:
-        return "TxD" if agreeing[1] > agreeing[0] else "DxT"
-    votes: Counter[Orientation] = Counter()
-    for video, shape in shapes.items():
-        if video in n_labels:
-            distance = [abs(size - n_labels[video]) for size in shape]
-            if distance[0] != distance[1]:
-                votes["TxD" if distance[0] < distance[1] else "DxT"] += 1
-    if votes["TxD"] == votes["DxT"]:
-        examples = some((f"{video} {list(shape)}" for video, shape in shapes.items()), 3)
-        raise StoreError(
-            Problem(
-                rule="missing",
-                place="--orientation",
-                message=f"cannot infer whether features are [T, D] or [D, T] ({examples})",
-                hint="choose --orientation TxD or DxT",
-            )
+    for time, orientation in enumerate(ORIENTATIONS):
+        if Fraction(1) in ratios[time] and not ratios[1 - time]:
+            return orientation
+    for time, orientation in enumerate(ORIENTATIONS):
+        contradicted = ratios[1 - time] and not ratios[time]
+        if 2 * agreeing[1 - time] >= len(shapes) and 2 * agreeing[time] <= agreeing[1 - time] and not contradicted:
+            return orientation
+    examples = some((f"{video} {list(shape)}" for video, shape in shapes.items()), 3)
+    raise StoreError(
+        Problem(
+            rule="missing",
+            place="--orientation",
+            message=f"cannot infer whether features are [T, D] or [D, T] ({examples})",
+            hint="choose --orientation TxD or DxT",
         )
-    return max(votes, key=lambda kind: votes[kind])
+    )
 
 
-def dim_problems(shapes: Mapping[str, tuple[int, ...]], orientation: Orientation) -> dict[str, Problem]:
-    """Reports each file whose D differs from that of most files, by clip."""
+_RATES = frozenset(Fraction(a, b) for a in range(1, 7) for b in range(1, 7)) | {
+    rate for n in range(1, 33) for rate in (Fraction(n), Fraction(1, n))
+}
+"""Frames per label where features and labels are sampled at different rates."""
+
+
+def _common_ratios(sizes: Sequence[tuple[int, int]]) -> set[Fraction]:
+    """Returns the simple ratios of size and number of labels that fit, rounded up or down, in every clip."""
+    return {
+        rate
+        for rate in _RATES
+        if sizes and all(size in (math.floor(n * rate), math.ceil(n * rate)) for size, n in sizes)
+    }
+
+
+def dim_problems(
+    shapes: Mapping[str, tuple[int, ...]], paths: Mapping[str, Path], orientation: Orientation
+) -> dict[str, Problem]:
+    """Reports each file whose D differs from that of most files, by clip.
+
+    Args:
+        shapes: shapes of the two-dimensional arrays by clip.
+        paths: their files.
+        orientation: orientation of the files.
+    """
     axis = 1 if orientation == "TxD" else 0
     counts = Counter(shape[axis] for shape in shapes.values())
     if len(counts) < 2:
@@ -152,9 +203,9 @@ def dim_problems(shapes: Mapping[str, tuple[int, ...]], orientation: Orientation
     return {
         video: Problem(
             rule="shape",
-            place=video,
+            place=str(paths[video]),
             value=list(shape),
-            expected=f"features of shape {form} as in most files",
+            message=f"{video} has shape {list(shape)} where most files have {form}",
             hint="it looks transposed" if shape[1 - axis] == dim else "",
         )
         for video, shape in shapes.items()

@@ -1,4 +1,7 @@
-"""Split files: `PART.splitK.bundle` with a clip name per line."""
+"""Split files: `PART.splitK.bundle` with a clip name per line.
+
+If there is a single split, its files may be called `train.bundle` and `test.bundle`.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from storage.errors import Problem, StoreError, some
+from storage.errors import Problem, StoreError, condensed, counted, some
 from storage.format.records import natural
 from storage.layouts.text import Names, read_lines
 
 _BUNDLE = re.compile(r"([^.:\s]+)\.split([^:\s]+)\.bundle", re.IGNORECASE)
+_ONLY_BUNDLE = re.compile(r"(train|test|val)()\.bundle", re.IGNORECASE)
 _MOST_NAMES = 20
 
 
@@ -39,24 +43,44 @@ class Splits:
 
 
 def read_splits(folder: Path, names: Names) -> Splits:
-    """Reads the splits in a folder. If there are none, the result has a note and no parts.
+    """Reads the splits in a folder. If there is no file in it, the result has a note and no parts.
 
     Args:
         folder: folder of the bundles.
         names: names of the clips of the dataset.
     """
     splits = Splits()
-    bundles = sorted(path for path in folder.glob("*") if _BUNDLE.fullmatch(path.name)) if folder.is_dir() else []
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and not _hidden(path, folder)]
+    here = [path for path in files if path.parent == folder]
+    bundles = {path: match for path in here if (match := _BUNDLE.fullmatch(path.name))}
     if not bundles:
+        bundles = {path: match for path in here if (match := _ONLY_BUNDLE.fullmatch(path.name))}
+        if bundles:
+            splits.notes.append(f"{folder}: read {', '.join(path.name for path in bundles)} as split 1")
+    others = [path.relative_to(folder).as_posix() for path in files if path not in bundles]
+    form = "expected PART.splitK.bundle, such as train.split1.bundle"
+    if others and bundles:
+        splits.notes.append(f"{folder}: ignored files ({len(others)}): {some(others, _MOST_NAMES)}; {form}")
+    elif others:
+        message = f"no split file among {counted(len(others), 'file')}: {some(others, _MOST_NAMES)}; {form}"
+        hint = "rename them, or move them out of the folder for a store without splits"
+        splits.problems.append(Problem(rule="unknown", place=str(folder), value=others, message=message, hint=hint))
+    elif not bundles:
         splits.notes.append(f"{folder}: no split files (PART.splitK.bundle), the store will have no splits")
-    for path in bundles:
-        match = _BUNDLE.fullmatch(path.name)
-        if match:
-            splits.parts[f"{match[2]}:{match[1].lower()}"] = _members(path, names, splits)
+    for path, match in bundles.items():
+        part = f"{match[2] or '1'}:{match[1].lower()}"
+        if part in splits.parts:
+            message = f"another file of {part}"
+            splits.problems.append(Problem(rule="duplicate", place=str(path), value=part, message=message))
+        splits.parts[part] = _members(path, names, splits)
     for name in splits.names():
         _check_split(name, splits)
     splits.parts = {part: splits.parts[part] for part in sorted(splits.parts, key=natural)}
     return splits
+
+
+def _hidden(path: Path, folder: Path) -> bool:
+    return any(name.startswith(".") for name in path.relative_to(folder).parts)
 
 
 def _members(path: Path, names: Names, splits: Splits) -> frozenset[str]:
@@ -70,7 +94,7 @@ def _members(path: Path, names: Names, splits: Splits) -> frozenset[str]:
     if unknown:
         message = f"unknown videos ({len(unknown)}): {some(unknown, _MOST_NAMES)}"
         splits.problems.append(Problem(rule="unknown", place=str(path), value=unknown, message=message))
-    splits.problems += [
+    splits.problems += condensed(
         Problem(
             rule="conflict",
             place=str(path),
@@ -80,7 +104,7 @@ def _members(path: Path, names: Names, splits: Splits) -> frozenset[str]:
         )
         for line, videos in matches.items()
         if len(videos) > 1
-    ]
+    )
     members = [videos[0] for line in lines if len(videos := matches[line]) == 1]
     if len(set(members)) < len(members):
         repeated = sorted({video for video in members if members.count(video) > 1})

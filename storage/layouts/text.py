@@ -1,4 +1,4 @@
-"""Text files of datasets, independent of line ends, byte order marks and trailing blanks."""
+"""Text files of datasets, independent of line ends, byte order marks, trailing blanks and Unicode's forms."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from storage.errors import Problem, StoreError
+from storage.names import normal
 
 
 def read_lines(path: Path) -> list[str]:
-    """Returns the lines without surrounding blanks, byte order mark, CR and trailing blank lines.
+    """Returns the lines in `normal` form, without surrounding blanks, byte order mark, CR and trailing blank lines.
 
     Blank lines between others are kept as empty strings; the caller decides what they mean.
 
@@ -40,7 +41,7 @@ def read_lines(path: Path) -> list[str]:
                 hint="convert the file to UTF-8",
             )
         ) from error
-    lines = [line.strip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+    lines = [line.strip() for line in normal(text).replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     while lines and not lines[-1]:
         lines.pop()
     return lines
@@ -59,16 +60,42 @@ def bare(name: str) -> str:
     return plain[:-4] if plain[-4:].lower() in _SUFFIXES else plain
 
 
-def find_files(folder: Path, suffix: str) -> dict[str, Path]:
-    """Returns all files with a suffix below a folder by their `bare` name, sorted; hidden files are skipped."""
-    files = {}
-    for parent, folders, names in os.walk(folder, followlinks=True):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        for name in names:
-            if not name.startswith(".") and name.lower().endswith(suffix):
-                path = Path(parent, name)
-                files[bare(path.relative_to(folder).as_posix())] = path
+def find_files(folder: Path, suffix: str, problems: list[Problem]) -> dict[str, Path]:
+    """Returns all files with a suffix below a folder by their `bare` name in `normal` form, sorted.
+
+    Hidden files are skipped. Links are followed, but no folder is entered twice.
+
+    Args:
+        folder: folder to search.
+        suffix: last characters of the file names in lower case, such as `.npy`.
+        problems: receives a problem for each folder that cannot be read and each file with the name of another.
+    """
+    files: dict[str, Path] = {}
+    entered: set[str] = set()
+    for parent, folders, names in os.walk(folder, followlinks=True, onerror=lambda e: problems.append(_closed(e))):
+        if (real := os.path.realpath(parent)) in entered:
+            folders.clear()
+            continue
+        entered.add(real)
+        visible = [Path(parent, name) for name in folders if not name.startswith(".")]
+        folders[:] = [path.name for path in sorted(visible, key=lambda path: (path.is_symlink(), path.name))]
+        for name in sorted(names):
+            if name.startswith(".") or not name.lower().endswith(suffix):
+                continue
+            path = Path(parent, name)
+            video = bare(normal(path.relative_to(folder).as_posix()))
+            if video in files:
+                message = f"{path.name} and {files[video].name} are both files of the video {video!r}"
+                hint = "keep one of them, or rename one"
+                problems.append(Problem(rule="duplicate", place=str(path), value=video, message=message, hint=hint))
+            else:
+                files[video] = path
     return dict(sorted(files.items()))
+
+
+def _closed(error: OSError) -> Problem:
+    message = f"cannot read the folder ({error.strerror})"
+    return Problem(rule="unreadable", place=str(error.filename), value=error.strerror, message=message)
 
 
 @dataclass(slots=True)
@@ -91,7 +118,7 @@ class Names:
 
     def find(self, name: str) -> tuple[str, ...]:
         """Returns the clips that match a name: none if it is unknown, several if it is ambiguous."""
-        wanted = bare(name)
+        wanted = bare(normal(name))
         similar = self._by_last.get(wanted.rsplit("/", 1)[-1], [])
         if wanted in similar:
             return (wanted,)

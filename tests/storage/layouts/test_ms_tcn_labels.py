@@ -28,10 +28,10 @@ def test_text_files_of_any_editor_are_read(tmp_path, begin, end, after):
 
 
 def test_a_last_line_without_an_end_is_read(tmp_path):
-    source = DataSet.example((30,)).write(tmp_path / "src")
+    source = DataSet.example((300,)).write(tmp_path / "src")
     path = source / "groundTruth" / "v000.txt"
     path.write_text(path.read_text().rstrip("\n"))
-    assert imported(source, tmp_path)[0].record("v000").frames == 30
+    assert imported(source, tmp_path)[0].record("v000").frames == 300
 
 
 def test_all_unknown_labels_are_reported_together_with_the_nearest_action(tmp_path):
@@ -45,7 +45,7 @@ def test_all_unknown_labels_are_reported_together_with_the_nearest_action(tmp_pa
         ("unknown", "groundTruth/v002.txt:6", "zzz"),
     ]
     assert "'pour'" in first.message
-    assert "3 frames of 2 files" in first.message
+    assert "3 lines of 2 files" in first.message
     assert "mapping.txt" in first.hint
     assert "did you mean" not in str(second)
 
@@ -116,7 +116,7 @@ def test_videos_without_labels_or_without_features_are_reported(tmp_path):
     data = DataSet.example()
     del data.labels["v000"]
     del data.features["v003"]
-    assert facts_of(data, tmp_path) == [("missing", "groundTruth", ["v000"]), ("missing", "features", ["v003"])]
+    assert facts_of(data, tmp_path) == [("missing", "features", ["v003"]), ("missing", "groundTruth", ["v000"])]
 
 
 def differing() -> DataSet:

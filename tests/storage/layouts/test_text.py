@@ -56,4 +56,4 @@ def test_files_behind_links_are_found(tmp_path):
     (tmp_path / "real" / "a.npy").write_bytes(b"")
     (tmp_path / "features").mkdir()
     (tmp_path / "features" / "more").symlink_to(tmp_path / "real")
-    assert list(find_files(tmp_path / "features", ".npy")) == ["more/a"]
+    assert list(find_files(tmp_path / "features", ".npy", [])) == ["more/a"]

@@ -1,0 +1,159 @@
+"""Labels and transcripts of a dataset by clip; each clip may have both, one or neither."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from storage.errors import Problem, counted, some
+from storage.layouts.findings import Findings
+from storage.layouts.labels import Labels, Occurrence, looks_like_segments, read_labels
+from storage.layouts.text import Names, find_files
+from storage.layouts.transcripts import FOLDER, TABLE, Transcript, read_transcripts
+
+LABELS = "groundTruth"
+_MOST_NAMES = 20
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Annotations:
+    """What a dataset says about the actions in its clips.
+
+    Attributes:
+        labels: labels of the frames by clip.
+        files: label files by clip, also those that cannot be read.
+        transcripts: transcripts by clip.
+        named: clips with a label file or a transcript, also those that cannot be read.
+        unpaired: names of label files and transcripts without features.
+    """
+
+    labels: Mapping[str, Labels]
+    files: Mapping[str, Path]
+    transcripts: Mapping[str, Transcript]
+    named: frozenset[str]
+    unpaired: tuple[str, ...]
+
+    def names(self, video: str) -> tuple[str, ...]:
+        """Returns the actions of a clip in order, an empty tuple if they are not known."""
+        known = self.labels.get(video) or self.transcripts.get(video)
+        return known.names if known else ()
+
+    def occurrences(self) -> Iterator[Occurrence]:
+        """Yields the names in all files."""
+        for video, labels in self.labels.items():
+            if video in self.files:
+                yield from labels.occurrences(self.files[video])
+        for transcript in self.transcripts.values():
+            yield from transcript.occurrences()
+
+
+def read_annotations(source: Path, videos: Collection[str], actions: frozenset[str], findings: Findings) -> Annotations:
+    """Reads all labels and transcripts.
+
+    Args:
+        source: folder of the dataset.
+        videos: names of the clips with features.
+        actions: names in the mapping; empty if there is none.
+        findings: receives the problems.
+    """
+    folder = source / LABELS
+    texts = find_files(folder, ".txt", findings.problems) if folder.is_dir() else {}
+    files, unlabelled = _paired(texts, videos)
+    listed, untranscribed = _paired(read_transcripts(source, findings), videos)
+    for kind, unpaired in (("labels", unlabelled), ("a transcript", untranscribed)):
+        if unpaired:
+            message = f"videos with {kind} but without features ({len(unpaired)}): {some(unpaired, _MOST_NAMES)}"
+            findings.problems.append(
+                Problem(rule="missing", place=str(source / "features"), value=unpaired, message=message)
+            )
+    labels = findings.read_all(files, read_labels)
+    transcripts = {video: transcript for video, transcript in listed.items() if transcript}
+    lines = {video: runs.names for video, runs in labels.items() if runs.n_frames == len(runs.names)}
+    listed_names = {video: transcript.names for video, transcript in transcripts.items() if not transcript.row}
+    for video in _segmented(lines, files, "the name of an action for each frame", actions, findings):
+        del labels[video]
+    places = {video: transcript.path for video, transcript in transcripts.items()}
+    for video in _segmented(listed_names, places, "the name of an action per line", actions, findings):
+        del transcripts[video]
+    for video in _single_lines(transcripts, labels, actions, findings):
+        del transcripts[video]
+    both = [(transcripts[video], labels[video], files[video]) for video in labels if video in transcripts]
+    findings.report(problem for transcript, runs, path in both if (problem := transcript.contradiction(runs, path)))
+    given = {video: transcript.labels for video, transcript in transcripts.items() if transcript.labels}
+    return Annotations(
+        labels={**given, **labels},
+        files=files,
+        transcripts=transcripts,
+        named=frozenset({*files, *listed}),
+        unpaired=(*unlabelled, *untranscribed),
+    )
+
+
+def _paired(found: Mapping[str, Value], videos: Iterable[str]) -> tuple[dict[str, Value], list[str]]:
+    """Returns the annotations by clip, and the names of those that belong to no clip or to one that has another."""
+    names = Names(videos)
+    paired: dict[str, Value] = {}
+    unpaired = []
+    for name, value in found.items():
+        matches = names.find(name)
+        if len(matches) == 1 and matches[0] not in paired:
+            paired[matches[0]] = value
+        else:
+            unpaired.append(name)
+    return paired, unpaired
+
+
+def _segmented(
+    lines: Mapping[str, tuple[str, ...]],
+    paths: Mapping[str, Path],
+    expected: str,
+    actions: frozenset[str],
+    findings: Findings,
+) -> list[str]:
+    """Returns the clips whose files are segments with their times, after one problem for all of them.
+
+    Args:
+        lines: lines of each file.
+        paths: the files.
+        expected: what the lines should be.
+        actions: names in the mapping, which are no segments.
+        findings: receives the problem.
+    """
+    found = [video for video, names in lines.items() if looks_like_segments(names) and not actions.issuperset(names)]
+    if found:
+        place, example = f"{paths[found[0]]}:1", lines[found[0]][0]
+        message = f"{counted(len(found), 'file')} of segments with times, such as {example!r}, expected {expected}"
+        hint = f"repeat each name for all its frames in {LABELS}/NAME.txt, or list the names in {FOLDER}/NAME.txt"
+        findings.report([Problem(rule="type", place=place, value=example, message=message, hint=hint)])
+    return found
+
+
+def _single_lines(
+    transcripts: Mapping[str, Transcript], labels: Mapping[str, Labels], actions: frozenset[str], findings: Findings
+) -> list[str]:
+    """Returns the clips whose transcript is a line that seems to list several actions, and reports them.
+
+    A name may contain blanks if the mapping, the labels or another transcript show that it is one name.
+    """
+    known = set(actions)
+    if not known:
+        known.update(*(runs.names for runs in labels.values()))
+        known.update(*(transcript.names for transcript in transcripts.values() if len(transcript.names) > 1))
+    found = {
+        video: transcript
+        for video, transcript in transcripts.items()
+        if not transcript.row
+        and len(transcript.names) == 1
+        and re.search(r"[\s,;]", transcript.names[0])
+        and transcript.names[0] not in known
+    }
+    hint = f"list names that contain blanks in mapping.txt; {TABLE} has a transcript per row"
+    findings.report(
+        Problem(rule="type", place=item.place(0), value=item.names[0], expected="one action per line", hint=hint)
+        for item in found.values()
+    )
+    return list(found)

@@ -1,0 +1,56 @@
+"""CSV files of annotations."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from storage.errors import Problem
+from storage.names import normal
+
+
+def rows_of(path: Path, columns: Sequence[str], problems: list[Problem]) -> list[tuple[str, dict[str, str]]]:
+    """Reads a CSV file: place and stripped cells in `normal` form of each complete row.
+
+    Args:
+        path: the file, in UTF-8.
+        columns: required columns.
+        problems: receives the problems of the file.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file, strict=True)
+            names = [name.strip() for name in reader.fieldnames or ()]
+            reader.fieldnames = names
+            rows = [(reader.line_num, row) for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        message = f"cannot read a CSV file in UTF-8: {error}"
+        problems.append(Problem(rule="unreadable", place=str(path), message=message))
+        return []
+    missing = [name for name in columns if name not in names]
+    if missing:
+        message = f"missing columns: {', '.join(missing)}"
+        hint = "separate columns by commas" if len(names) == 1 else ""
+        problems.append(Problem(rule="missing", place=f"{path}:1", value=missing, message=message, hint=hint))
+        return []
+    complete = []
+    for line, row in rows:
+        place = f"{path}:{line}"
+        if None in row or None in row.values():
+            n_cells = len(names) + len(row.get(None) or ()) - sum(cell is None for cell in row.values())
+            expected = f"{len(names)} cells (one per column)"
+            problems.append(Problem(rule="shape", place=place, value=n_cells, expected=expected))
+        else:
+            complete.append((place, {name: normal(cell).strip() for name, cell in row.items()}))
+    return complete
+
+
+def whole(text: str, name: str, place: str, problems: list[Problem]) -> int | None:
+    """A whole number of at least 1; otherwise appends a problem."""
+    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
+        expected = "a whole number of at least 1"
+        problems.append(Problem(rule="type", place=f"{place}, {name}", value=text, expected=expected))
+        return None
+    return int(text)
