@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -55,12 +56,21 @@ def write_data(folder: Path) -> None:
     (folder / "splits" / "test.split1.bundle").write_text("".join(f"{id}.txt\n" for id in ids[3:]))
 
 
+def withhold_labels(folder: Path) -> None:
+    """Replaces the labels of a dataset by transcripts."""
+    (folder / "groundTruth").rename(folder / "transcripts")
+    for path in (folder / "transcripts").iterdir():
+        names = [name for name, _ in groupby(path.read_text().splitlines())]
+        path.write_text("".join(f"{name}\n" for name in names))
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A directory with everything that the pages name and do not make themselves."""
     folder = tmp_path_factory.mktemp("docs")
-    for name in ("tug", "hapt"):
+    for name in ("tug", "hapt", "tug_transcripts"):
         write_data(folder / "DATA" / name)
+    withhold_labels(folder / "DATA" / "tug_transcripts")
     write_annotations(folder / "BREAKFAST_ANNOTATIONS", n=90)
     (yaml,) = code_blocks((ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8"), "yaml")
     (folder / "smoothing.yaml").write_text(yaml)

@@ -16,6 +16,7 @@ from storage.constants import MANIFEST
 from storage.layouts.mapping import read_mapping
 from storage.layouts.splits import read_splits
 from storage.layouts.text import Names
+from storage.names import normal
 from storage.reader import open_store
 
 _BACKGROUND = ("sil", "silence", "background", "bg")
@@ -134,7 +135,7 @@ def _folder_source(folder: Path, background: Sequence[str], seed: int) -> Source
     if not background:
         background = [action for action in actions if action.lower() in _BACKGROUND]
         notes += [f"{action!r} is used as background" for action in background]
-    vocabulary = Vocabulary(actions, tuple(background))
+    vocabulary = Vocabulary(actions, tuple(map(normal, background)))
     recordings = tuple(
         Recording(
             id=annotation.id,

@@ -29,6 +29,7 @@ from storage.layouts.npy import Header, dim_problems, open_npy, orientation_of, 
 from storage.layouts.splits import Splits, absent_actions, read_splits
 from storage.layouts.text import Names, find_files
 from storage.layouts.transcripts import FOLDER, TABLE, length_problems
+from storage.names import normal
 
 _MOST_NAMES = 20
 
@@ -83,6 +84,7 @@ class MsTcn:
     def __init__(self, source: Path, options: MsTcnOptions | None = None) -> None:
         self.source = source
         self.options = options or MsTcnOptions()
+        self._background = tuple(map(normal, self.options.background))
         self._findings = Findings()
         self._orientation: Orientation = "TxD"
         self._actions: dict[str, int] = {}
@@ -99,7 +101,10 @@ class MsTcn:
         """
         self._check_options()
         findings = self._findings = Findings()
-        self._paths = find_files(self.source / "features", ".npy", findings.problems)
+        folder = self.source / "features"
+        self._paths = find_files(folder, ".npy", findings.problems)
+        if not self._paths:
+            findings.report([Problem(rule="missing", place=str(folder), expected="at least one .npy file")])
         headers = findings.read_all(self._paths, read_header)
         vocabulary = self._read_annotations()
         dtype, dim = self._shapes(headers)
@@ -121,7 +126,7 @@ class MsTcn:
             dim=dim,
             dtype=dtype,
             vocabulary=vocabulary,
-            background=self.options.background,
+            background=self._background,
             n_videos=len(self._paths),
             notes=tuple(findings.notes),
             metadata={
@@ -190,7 +195,7 @@ class MsTcn:
         if path.exists() and mapping is None:
             return ()
         names = self._annotations.occurrences()
-        vocabulary = vocabulary_of(path, mapping, names, self.options.background, findings)
+        vocabulary = vocabulary_of(path, mapping, names, self._background, findings)
         self._actions = {name: index for index, name in enumerate(vocabulary)}
         return vocabulary
 
@@ -263,6 +268,8 @@ class MsTcn:
 
     def _check_annotated(self) -> None:
         """Reports training clips without labels and transcript, and notes other clips without them."""
+        if not self._annotations.named and self._findings.problems:  # the annotation as a whole is not readable
+            return
         missing = [video for video in self._paths if video not in self._annotations.named]
         training = [video for video in missing if any(part.endswith(":train") for part in self._splits.of(video))]
         place = str(self.source / LABELS)
@@ -277,9 +284,6 @@ class MsTcn:
                 f"{counted(len(missing), 'video')} without labels and without a transcript can be predicted, but not "
                 f"scored: {some(missing, _MOST_NAMES)}"
             )
-        if not self._paths:
-            problem = Problem(rule="missing", place=str(self.source / "features"), expected="at least one .npy file")
-            self._findings.report([problem])
 
     def _note_splits(self) -> None:
         """Adds the notes about splits."""

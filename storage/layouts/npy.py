@@ -19,16 +19,15 @@ from storage.layouts import ORIENTATIONS, Orientation
 
 _MAGIC = b"\x93NUMPY"
 _SMALL_FILE = 4096
-_NUMPY_SAVE = "save each recording as an array with numpy.save"
 _OTHER_FILES = (
-    (b"PK\x03\x04", "a zip archive, such as .npz or .pt", _NUMPY_SAVE),
+    (b"PK\x03\x04", "a zip archive, such as .npz or .pt", "save each array in it with numpy.save"),
     (b"version https://git-lfs", "a pointer of Git LFS", "fetch the file itself with `git lfs pull`"),
     (b"/annex/", "a pointer of git-annex", "fetch the file itself with `git annex get`"),
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", _NUMPY_SAVE),
-    (b"MATLAB", "a MATLAB file", _NUMPY_SAVE),
-    (b"PAR1", "a Parquet file", _NUMPY_SAVE),
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", "save each array in it with numpy.save, h5py reads it"),
+    (b"MATLAB", "a MATLAB file", "save each array in it with numpy.save, scipy.io.loadmat or h5py reads it"),
+    (b"PAR1", "a Parquet file", "save each recording in it with numpy.save"),
     (b"\x1f\x8b", "a gzip file", "unpack it"),
-    (b"\x80", "a pickle", f"{_NUMPY_SAVE}; pickles are not read"),
+    (b"\x80", "a pickle", "save the array with numpy.save; pickles are not read"),
     (b"<", "a web page", "download the file itself"),
     (bytes(8), "zero bytes", "copy it again"),
 )
@@ -124,8 +123,12 @@ def _other_file(begin: bytes, place: str) -> Problem:
         if begin.startswith(first):
             return Problem(rule="type", place=place, value=value, message=f"{kind}, not a .npy file", hint=hint)
     is_text = begin and all(byte in b"\t\r\n" or 32 <= byte < 127 for byte in begin)
-    kind = "a text file" if is_text else f"begins with {value!r}" if begin else "empty"
-    return Problem(rule="type", place=place, value=value, message=f"not a .npy file ({kind})", hint=_NUMPY_SAVE)
+    kind, hint = f"not a .npy file, begins with {value!r}", "save the array with numpy.save"
+    if is_text:
+        kind, hint = "a text file, not a .npy file", "read it with numpy.loadtxt and save it with numpy.save"
+    elif not begin:
+        kind, hint = "empty file", "copy it again"
+    return Problem(rule="type", place=place, value=value, message=kind, hint=hint)
 
 
 def _loaded(path: Path) -> NDArray[Any]:
@@ -155,7 +158,7 @@ def orientation_of(shapes: Mapping[str, tuple[int, ...]], n_labels: Mapping[str,
         if Fraction(1) in ratios[time] and not ratios[1 - time]:
             return orientation
     for time, orientation in enumerate(ORIENTATIONS):
-        contradicted = ratios[1 - time] and not ratios[time]
+        contradicted = len(labelled) > 1 and ratios[1 - time] and not ratios[time]
         if 2 * agreeing[1 - time] >= len(shapes) and 2 * agreeing[time] <= agreeing[1 - time] and not contradicted:
             return orientation
     examples = some((f"{video} {list(shape)}" for video, shape in shapes.items()), 3)

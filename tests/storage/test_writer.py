@@ -10,6 +10,7 @@ from storage import StoreError, StoreWriter, open_store
 from storage.constants import MAX_CLIP_BYTES, Limits
 from storage.format.arrays import Conversion
 from storage.layouts import Clip
+from storage.names import normal
 from storage.verify import verify_store
 from tests.helpers.refusals import matching, refused
 from tests.storage.helpers import SMALL, VOCABULARY, clips_of, files_of, write_store
@@ -38,7 +39,7 @@ def test_clips_survive_a_round_trip(tmp_path_factory, data, dtype, dim):
     path = tmp_path_factory.mktemp("store") / "s"
     clips = {}
     annotations = {}
-    name = st.text(st.characters(categories=("L", "N", "Pd")), min_size=1, max_size=8)
+    name = st.text(st.characters(categories=("L", "N", "Pd")), min_size=1, max_size=8).map(normal)
     for video in data.draw(st.lists(name, min_size=1, max_size=8, unique=True)):
         lengths = data.draw(st.lists(st.integers(1, 60), min_size=1, max_size=5))
         seed = data.draw(st.integers(0, 2**32 - 1))
@@ -280,3 +281,27 @@ def test_adding_outside_of_the_with_statement_is_refused(tmp_path):
 def test_limits_are_at_least_one(limit):
     with refused("range", limit, 0, n=1, error=StoreError):
         Limits(**{limit: 0})
+
+
+def test_names_are_stored_and_found_in_one_form(tmp_path):
+    composed, decomposed = "caf\u00e9", "cafe\u0301"
+    with writer(tmp_path / "s", vocabulary=["SIL", decomposed], background=[composed]) as new:
+        new.add(decomposed, np.ones((3, 4)), transcript=(1,), group=decomposed, activity=f"{decomposed}\u200b")
+        with refused("duplicate", composed, composed, n=1, error=StoreError):
+            new.add(composed, np.ones((3, 4)), transcript=(1,))
+    store = open_store(tmp_path / "s")
+    record = store.record(decomposed)
+    assert store.manifest.vocabulary == ("SIL", composed)
+    assert store.manifest.background == (composed,)
+    assert (record.id, record.group, record.activity) == (composed, composed, composed)
+    assert decomposed in store
+    with refused("duplicate", "vocabulary", composed, n=1, error=StoreError):
+        writer(tmp_path / "t", vocabulary=[composed, decomposed])
+
+
+def test_values_that_float32_cannot_hold_are_refused_in_a_float64_store(tmp_path):
+    features = np.zeros((9, 4))
+    features[7, 2] = -1e39
+    (problem,) = problems_of(tmp_path / "s", features, {"dtype": "float64"})
+    assert (problem.rule, problem.place, problem.value) == ("range", "v1, row 7", 1e39)
+    assert "float32" in problem.message

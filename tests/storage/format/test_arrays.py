@@ -114,10 +114,12 @@ def test_a_row_that_is_not_finite_does_not_hide_one_that_is_too_large():
     assert [(problem.place, problem.value) for problem in problems] == [("v1, row 0", 1), ("v1, row 1", 1e6)]
 
 
-def test_values_over_float32_are_refused():
-    problems = value_problems(np.array([[1e39]]), "float32", "v1")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_values_over_float32_are_refused_because_models_compute_in_it(dtype):
+    problems = value_problems(np.array([[1e39]]), dtype, "v1")
     (problem,) = matching(problems, "range", "v1", 1e39)
     assert "3.40282e+38" in problem.message
+    assert "wider" not in problem.hint
 
 
 @given(st.sets(st.integers(0, 30), min_size=1))

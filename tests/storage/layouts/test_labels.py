@@ -1,11 +1,12 @@
 from itertools import groupby
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from storage import StoreError
-from storage.layouts.labels import Labels, fitted, looks_like_transcript
+from storage.layouts.labels import Labels, fitted, looks_like_segments, looks_like_transcript
 from tests.helpers.refusals import refused
 
 frames = st.lists(st.sampled_from("abc"), min_size=1, max_size=40)
@@ -55,3 +56,45 @@ def test_fitted_labels_have_the_frames_that_are_kept(names, n_features, policy, 
     assert result.n_frames == kept <= n_features
     assert kept == (n_features if beyond and policy == "resample" else min(n_features, len(names)))
     assert (note is None) == (n_features == len(names))
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(10, 60)), min_size=2, max_size=9), st.integers(1, 5))
+def test_labels_at_a_lower_rate_do_not_look_like_a_transcript_and_transcripts_do(segments, step):
+    frames = [name for name, length in segments for _ in range(length)]
+    assert not looks_like_transcript(Labels.from_frames(frames[::step]), len(frames))
+    runs = Labels.from_frames(frames)
+    assert looks_like_transcript(Labels.from_frames(runs.names), len(frames))
+
+
+@pytest.mark.parametrize("policy", ["error", "crop", "resample"])
+@pytest.mark.parametrize("tolerance", [0, 1000])
+@pytest.mark.parametrize("names", ["abcab", "a", "abbac"])
+def test_a_transcript_among_the_labels_is_refused_whatever_the_policy(policy, tolerance, names):
+    with refused("mismatch", "v", len(names), n=1, error=StoreError) as refusal:
+        fitted("v", 263, Labels.from_frames(names), policy, tolerance)
+    assert "transcripts/" in refusal.problems[0].hint
+    assert "policy" not in str(refusal.problems[0])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1-30 SIL",
+        "80 219 G1",
+        "0.00\t2.50\tpour",
+        "1, 7, pour milk",
+        "pour 12 40",
+        "pour,0,30",
+        "<take><bread> (45-120) [1]",
+        "00:01.2 - 00:07 pour",
+    ],
+)
+def test_segments_with_times_are_told_from_names(line):
+    assert looks_like_segments([line])
+    assert looks_like_segments(["start stop name", line, line])
+    assert not looks_like_segments([line, "pour"])
+
+
+@pytest.mark.parametrize("name", ["SIL", "pour milk", "G1", "step 2", "P03_cam01", "1", "1.0e+00"])
+def test_names_are_no_segments(name):
+    assert not looks_like_segments([name])

@@ -46,6 +46,47 @@ def test_the_orientation_is_inferred_from_shapes_even_if_the_number_of_labels_is
     assert noted(notes, "v003: 52 ", "156 labels", "resampled", "1 more")
 
 
+def sampled(lengths, dim, rate) -> DataSet:
+    """Videos with `rate` labels per frame."""
+    data = DataSet.example(lengths, dim)
+    data.labels = {
+        video: [names[int(n / rate)] for n in range(int(len(names) * rate))] for video, names in data.labels.items()
+    }
+    return data
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(
+    ("lengths", "dim", "rate"),
+    [((16,) * 4, 32, 2), ((500,), 1024, 2), ((500,), 1000, 2), ((30, 30), 60, 1), ((64,), 128, 1), ((90, 90), 7, 0.5)],
+)
+def test_an_orientation_that_another_frame_rate_would_explain_is_asked(tmp_path, lengths, dim, rate, transposed):
+    data = sampled(lengths, dim, rate)
+    data.transposed = transposed
+    assert facts_of(data, tmp_path, length_policy="resample") == [("missing", "--orientation", None)]
+    orientation = "DxT" if transposed else "TxD"
+    store, _ = imported(tmp_path / "src", tmp_path, length_policy="resample", orientation=orientation)
+    assert (store.manifest.dim, store.record("v000").frames) == (dim, lengths[0])
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_one_file_with_another_number_of_features_is_named_alone(tmp_path, transposed):
+    data = DataSet.example([24] * 4, dim=8)
+    data.transposed = transposed
+    data.features["v001"] = data.features["v001"][:, :7]
+    shape = [7, 24] if transposed else [24, 7]
+    assert facts_of(data, tmp_path) == [("shape", "features/v001.npy", shape)]
+
+
+def test_without_labels_videos_of_one_length_leave_the_orientation_open(tmp_path):
+    data = DataSet.example([24] * 4, dim=8)
+    data.features["v001"] = data.features["v001"][:, :7]
+    data.labels = {}
+    source = data.write(tmp_path / "src")
+    (source / "transcripts.csv").write_text("video,transcript\n" + "".join(f"v00{i},SIL pour\n" for i in range(4)))
+    assert facts_of(source, tmp_path) == [("missing", "--orientation", None)]
+
+
 def test_square_features_are_ambiguous_until_the_orientation_is_chosen(tmp_path):
     data = DataSet.example((6,), dim=6)
     data.splits = {}
@@ -162,6 +203,50 @@ def test_damaged_files_are_reported_together(tmp_path):
     assert problems[3].value.startswith(b"PK")
 
 
+@pytest.mark.parametrize(
+    ("begin", "kind"),
+    [
+        (b"PK\x03\x04rest", "zip"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:12", "Git LFS"),
+        (b"\x89HDF\r\n\x1a\nrest", "HDF5"),
+        (b"MATLAB 5.0 MAT-file", "MATLAB"),
+        (b"\x80\x04\x95", "pickle"),
+        (b"\x1f\x8b\x08", "gzip"),
+        (b"<!DOCTYPE html>", "web page"),
+        (b"0.1 0.2\n0.3 0.4\n", "text"),
+        (b"", "empty"),
+        (bytes(500), "zero"),
+        (b"\xfe\xed", "begins with"),
+    ],
+)
+def test_other_files_are_called_what_they_are(tmp_path, begin, kind):
+    source = DataSet.example().write(tmp_path / "src")
+    (source / "features" / "v001.npy").write_bytes(begin)
+    (problem,) = problems_of(source, tmp_path)
+    assert facts([problem], tmp_path) == [("type", "features/v001.npy", begin[:6])]
+    assert kind in problem.message
+    assert ("copy it again" in problem.hint) == (kind in ("empty", "zero"))
+
+
+def test_values_that_no_dtype_can_represent_are_refused_by_their_type(tmp_path):
+    data = DataSet.example()
+    data.features["v001"] = data.features["v001"].astype(np.complex64)
+    assert facts_of(data, tmp_path) == [("type", "v001", "complex64")]
+
+
+def test_a_flood_of_problems_of_one_kind_is_one_line(tmp_path):
+    data = DataSet.example([30, 41, 25, 52] * 10)
+    for features in data.features.values():
+        features[3] = np.nan
+    data.labels = {video: [*names, "SIL"] for video, names in data.labels.items()}
+    first, second = problems = problems_of(data, tmp_path)
+    assert facts(problems, tmp_path) == [("mismatch", "v000", 31), ("range", "v000, row 3", 1)]
+    for problem in (first, second):
+        assert "39 more: v001" in problem.message
+        assert "v002" in problem.message
+        assert "v003" not in problem.message
+
+
 @pytest.mark.parametrize("shape", [(5,), (1, 30, 6), (), (0, 6)])
 def test_arrays_of_another_shape_are_reported(tmp_path, shape):
     data = DataSet.example()
@@ -183,6 +268,12 @@ def test_values_that_float16_cannot_represent_are_refused_only_if_it_is_chosen(t
     data.features["v001"][7, 2] = 70000
     assert facts_of(data, tmp_path, dtype="float16") == [("range", "v001, row 7", 70000)]
     assert contains(imported(tmp_path / "src", tmp_path)[0], data)
+
+
+def test_values_that_float32_cannot_hold_are_refused(tmp_path):
+    data = DataSet.example(dtype="float64")
+    data.features["v001"][7, 2] = 1e39
+    assert facts_of(data, tmp_path) == [("range", "v001, row 7", 1e39)]
 
 
 def test_an_empty_features_folder_is_reported(tmp_path):

@@ -183,3 +183,78 @@ def test_label_files_that_are_empty_or_not_text_or_have_blank_lines_are_reported
         ("missing", "groundTruth/v001.txt:5", [5]),
         ("unreadable", "groundTruth/v002.txt, byte 4", 0xFF),
     ]
+
+
+@pytest.mark.parametrize("form", ["{}", "{}.0", "{}.000000000000000000e+00"])
+def test_ids_in_place_of_names_are_one_problem(tmp_path, form):
+    data = DataSet.example([30, 41, 25, 52] * 3)
+    ids = {"SIL": 0, "pour": 1, "stir": 2}
+    data.labels = {video: [form.format(ids[name]) for name in names] for video, names in data.labels.items()}
+    (problem,) = problems_of(data, tmp_path)
+    assert facts([problem], tmp_path) == [("type", "groundTruth/v000.txt:1", form.format(0))]
+    assert "12 files" in problem.message
+    assert " ids" in problem.message
+
+
+def test_a_number_that_is_no_id_and_a_name_are_told_apart(tmp_path):
+    data = DataSet.example()
+    data.labels["v000"] = ["1", "7"] * 15
+    data.labels["v001"][0] = "pur"
+    problems = problems_of(data, tmp_path)
+    assert facts(problems, tmp_path) == [
+        ("type", "groundTruth/v000.txt:1", "1"),
+        ("unknown", "groundTruth/v001.txt:1", "pur"),
+    ]
+    assert problems[0].message.endswith("not in the mapping: 7")
+
+
+@pytest.mark.parametrize("mapping", [None, ["0 SIL", "1 pour", "2 stir"]])
+@pytest.mark.parametrize("policy", ["error", "resample"])
+def test_files_of_segments_are_one_problem(tmp_path, mapping, policy):
+    data = DataSet.example([30, 41, 25, 52] * 5)
+    data.labels = {video: ["1-8 SIL", "9-16 pour", f"17-{len(x)} SIL"] for video, x in data.features.items()}
+    data.mapping = mapping
+    (problem,) = problems_of(data, tmp_path, length_policy=policy)
+    assert facts([problem], tmp_path) == [("type", "groundTruth/v000.txt:1", "1-8 SIL")]
+    assert "20 files" in problem.message
+
+
+def test_names_in_the_mapping_that_look_like_segments_are_names(tmp_path):
+    data = DataSet.example((3, 4))
+    data.labels = {video: ["add 3-4", "add 5-6", "stir 1-2", "add 3-4"][: len(x)] for video, x in data.features.items()}
+    data.mapping = ["0 add 3-4", "1 add 5-6", "2 stir 1-2"]
+    data.splits = {}
+    assert imported(data, tmp_path)[0].record("v000").transcript == (0, 1, 2)
+
+
+def test_many_unknown_names_are_one_line_with_examples(tmp_path):
+    data = DataSet.example()
+    data.labels["v000"] = [f"x{i}" for i in range(10, 40)]
+    (problem,) = problems_of(data, tmp_path)
+    assert facts([problem], tmp_path) == [("unknown", "groundTruth/v000.txt:1", "x10")]
+    assert "29 more: " in problem.message
+    assert "'x12'" in problem.message
+
+
+@pytest.mark.parametrize("mapping", [None, ["0 SIL", "1 cafe\u0301", "2 stir"]])
+def test_actions_and_videos_written_in_two_unicode_forms_are_one(tmp_path, mapping):
+    data = DataSet.example()
+    data.mapping = mapping
+    data.labels = {f"\u00e9{video}": names for video, names in data.labels.items()}
+    data.labels["\u00e9v000"] = [name.replace("pour", "cafe\u0301") for name in data.labels["\u00e9v000"]]
+    for video in ("\u00e9v001", "\u00e9v002", "\u00e9v003"):
+        data.labels[video] = [name.replace("pour", "caf\u00e9\u200b") for name in data.labels[video]]
+    data.features = {f"e\u0301{video}": features for video, features in data.features.items()}
+    data.splits = {"train.split1.bundle": ["e\u0301v000", "\u00e9v001"], "test.split1.bundle": ["\u00e9v002"]}
+    store, _ = imported(data, tmp_path, group_regex="^\u00e9", background=("cafe\u0301",))
+    assert sorted(store.manifest.vocabulary) == ["SIL", "caf\u00e9", "stir"]
+    assert store.manifest.background == ("caf\u00e9",)
+    assert store.ids == tuple(f"\u00e9v00{i}" for i in range(4))
+    assert len(store.split("1", "train")) == 2
+
+
+def test_actions_that_differ_in_case_only_are_noted(tmp_path):
+    data = DataSet.example()
+    data.mapping = None
+    data.labels["v000"][0] = "sil"
+    assert noted(imported(data, tmp_path, background=("SIL",))[1], "alike", "SIL, sil")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from storage.overview import overview, overview_lines
 from tests.storage.helpers import DataSet
 from tests.storage.layouts.helpers import contains, facts, facts_of, imported, noted, problems_of
 
@@ -107,3 +108,62 @@ def test_a_dataset_without_split_files_gives_a_store_without_splits(tmp_path):
     store, notes = imported(data, tmp_path)
     assert store.manifest.splits == ()
     assert "no splits" in notes[-1]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["ego_train_annotations.bundle"],
+        ["train_split1.bundle", "test_split1.bundle"],
+        ["split1.train"],
+        ["Split_1/train.txt"],
+        ["train.split1.txt"],
+        ["left_hand/train.split1.bundle"],
+        ["README.md"],
+    ],
+)
+def test_split_files_in_another_form_are_refused_if_no_file_is_understood(tmp_path, names):
+    data = DataSet.example()
+    data.splits = {name: ["v000"] for name in names}
+    (problem,) = problems_of(data, tmp_path)
+    assert facts([problem], tmp_path) == [("unknown", "splits", sorted(names))]
+    assert "PART.splitK.bundle" in problem.message
+    assert names[0] in problem.message
+
+
+def test_split_files_in_another_form_are_noted_if_others_are_understood(tmp_path):
+    data = DataSet.example()
+    data.splits |= {"train_split2.bundle": ["v000"], "train.bundle": ["v000"]}
+    store, notes = imported(data, tmp_path)
+    assert store.manifest.splits == ("1",)
+    assert noted(notes, "(2)", "train.bundle", "train_split2.bundle", "PART.splitK.bundle")
+
+
+def test_the_files_of_a_single_split_need_no_number(tmp_path):
+    data = DataSet.example()
+    data.splits = {"train.bundle": ["v000", "v001"], "test.bundle": ["v002", "v003"]}
+    store, notes = imported(data, tmp_path)
+    assert store.split("1", "test") == ("v002", "v003")
+    assert noted(notes, "train.bundle", "split 1")
+
+
+def test_two_files_of_one_part_are_refused(tmp_path):
+    data = DataSet.example()
+    data.splits = {"Train.split1.bundle": ["v000"], "train.split1.bundle": ["v001"], "test.split1.bundle": ["v002"]}
+    assert facts_of(data, tmp_path) == [("duplicate", "splits/train.split1.bundle", "1:train")]
+
+
+def test_groups_in_several_parts_of_a_split_are_shown(tmp_path):
+    data = DataSet.example()
+    data.splits["train.split2.bundle"] = ["v000", "v001"]
+    data.splits["test.split2.bundle"] = ["v003"]
+    data.splits["train.split3.bundle"] = ["v003"]
+    store, _ = imported(data, tmp_path, group_regex=r"v00([01]|.$)")
+    assert overview(store).shared_groups == {}
+    source = data.write(tmp_path / "other" / "src")
+    store, _ = imported(source, tmp_path / "other", group_regex="v0")
+    view = overview(store)
+    assert view.shared_groups == {"1": ("v0",), "2": ("v0",)}
+    notes = [line.split(None, 1)[1] for line in overview_lines(view) if line.startswith("note ")]
+    assert len(notes) == 2
+    assert all("1 group: v0" in note for note in notes)

@@ -2,7 +2,7 @@ import pytest
 
 from storage import StoreError
 from storage.layouts.text import Names, bare, find_files, read_lines
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import matching, refused
 
 
 @pytest.mark.parametrize(
@@ -57,3 +57,40 @@ def test_files_behind_links_are_found(tmp_path):
     (tmp_path / "features").mkdir()
     (tmp_path / "features" / "more").symlink_to(tmp_path / "real")
     assert list(find_files(tmp_path / "features", ".npy", [])) == ["more/a"]
+
+
+def test_a_link_that_leads_back_is_not_followed_again(tmp_path):
+    (tmp_path / "a" / "deep").mkdir(parents=True)
+    (tmp_path / "a" / "x.npy").write_bytes(b"")
+    (tmp_path / "a" / "deep" / "y.npy").write_bytes(b"")
+    (tmp_path / "a" / "deep" / "up").symlink_to("..")
+    (tmp_path / "A link to a").symlink_to("a")
+    (tmp_path / "self").symlink_to(".")
+    problems = []
+    assert list(find_files(tmp_path, ".npy", problems)) == ["a/deep/y", "a/x"]
+    assert problems == []
+
+
+def test_names_are_read_in_one_form_and_two_files_of_one_name_are_reported(tmp_path):
+    for name in ("cafe\u0301.txt", "caf\u00e9.txt", "te\u0301.TXT"):
+        (tmp_path / name).write_text("x")
+    problems = []
+    assert list(find_files(tmp_path, ".txt", problems)) == ["caf\u00e9", "t\u00e9"]
+    (problem,) = matching(problems, "duplicate", "caf", "caf\u00e9")
+    assert len(problems) == 1
+    assert problem.hint
+    assert Names(["a/caf\u00e9"]).find("cafe\u0301.txt") == ("a/caf\u00e9",)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("cafe\u0301", "caf\u00e9"),
+        ("pour\u00a0milk\u00a0", "pour milk"),
+        ("\u200bpo\u00adur\ufeff", "pour"),
+        ("\u3000stir", "stir"),
+    ],
+)
+def test_lines_that_look_alike_are_equal(tmp_path, line, expected):
+    (tmp_path / "x.txt").write_text(f"{line}\n", encoding="utf-8")
+    assert read_lines(tmp_path / "x.txt") == [expected]
