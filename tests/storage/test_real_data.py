@@ -1,6 +1,7 @@
 """Imports of real recordings, if `MUCON_DATA_DIR` names a folder with them."""
 
 import os
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,22 @@ def test_tug_is_imported(tmp_path):
     for video in store.ids:
         assert np.array_equal(store.features(video), np.load(Path(DATA) / "tug" / "features" / f"{video}.npy"))
     assert verify_store(store.path).problems == ()
+
+
+def test_tug_is_imported_without_its_labels(tmp_path):
+    source = tmp_path / "src"
+    (source / "transcripts").mkdir(parents=True)
+    for name in ("features", "splits", "mapping.txt"):
+        (source / name).symlink_to(Path(DATA) / "tug" / name)
+    for path in (Path(DATA) / "tug" / "groundTruth").iterdir():
+        names = [name for name, _ in groupby(path.read_text().splitlines())]
+        (source / "transcripts" / path.name).write_text("\n".join(names))
+    import_data(MsTcn(source), tmp_path / "weak")
+    labelled, weak = imported("tug", tmp_path)[0], open_store(tmp_path / "weak")
+    assert weak.ids == labelled.ids
+    assert weak.catalogue.column("transcript") == labelled.catalogue.column("transcript")
+    assert set(weak.catalogue.column("lengths")) == {None}
+    assert weak.catalogue.column("sha256") == labelled.catalogue.column("sha256")
 
 
 def test_hapt_is_imported(tmp_path):

@@ -1,4 +1,7 @@
-"""`mucon store synthesize`: options that do not fit together; the stores' content is tested beside their writers."""
+"""`mucon store`: options of `synthesize` that do not fit together, and a training from imported transcripts.
+
+The content of the stores is tested beside their writers.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from mucon.cli import build_parser
+from mucon import checkpoint as checkpoints
+from mucon.cli import build_parser, main
 from mucon.commands.store import config_of, feature_model
 from mucon.synthetic.feature_model import FeatureModel
 from mucon.synthetic.grammar_config import SyntheticConfig
-from tests.helpers.commands import call, error_line
+from tests.helpers.commands import call, error_line, train_line
 from tests.helpers.refusals import refused
+from tests.storage.helpers import DataSet
 
 LINE = ["store", "synthesize", "made_up"]
 
@@ -64,3 +69,18 @@ def test_a_setting_without_a_value_is_one_line(capsys):
     with refused("type", "--set", "blur", n=1):
         call([*LINE, "--like", "notes", "--set", "blur"])
     assert "PATH=VALUE" in error_line(capsys, [*LINE, "--like", "notes", "--set", "blur"])
+
+
+def test_a_model_is_trained_from_imported_transcripts_and_predicts(tmp_path: Path, capsys):
+    data = DataSet.example((40, 61, 55, 52))
+    data.labels = {}
+    source, store, run = data.write(tmp_path / "src"), tmp_path / "store", tmp_path / "run"
+    rows = "".join(f"v00{i},SIL pour stir SIL,p{i % 2}\n" for i in range(3))
+    (source / "transcripts.csv").write_text("video,transcript,subject\n" + rows)
+    assert main(["store", "import", str(source), str(store), "--background", "SIL"]) == 0
+    assert "1 video without labels and without a transcript" in capsys.readouterr().out
+    assert main(train_line(store, run)) == 0
+    assert "warning: split 1: the parts share 1 group: p0" in capsys.readouterr().err.splitlines()
+    assert checkpoints.load(run / "checkpoint").progress.finished
+    assert main(["predict", str(run), str(source / "features" / "v003.npy")]) == 0
+    assert capsys.readouterr().out.startswith("v003: 52 frames")
