@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from storage.errors import Problem, counted, some
 from storage.layouts.findings import Findings
-from storage.layouts.labels import Labels, Occurrence, looks_like_segments, read_labels
+from storage.layouts.labels import Labels, Occurrence, other_form, read_labels
 from storage.layouts.text import Names, find_files
 from storage.layouts.transcripts import FOLDER, TABLE, Transcript, read_transcripts
 
@@ -73,11 +73,11 @@ def read_annotations(source: Path, videos: Collection[str], actions: frozenset[s
     labels = findings.read_all(files, read_labels)
     transcripts = {video: transcript for video, transcript in listed.items() if transcript}
     lines = {video: runs.names for video, runs in labels.items() if runs.n_frames == len(runs.names)}
-    listed_names = {video: transcript.names for video, transcript in transcripts.items() if not transcript.row}
-    for video in _segmented(lines, files, "the name of an action for each frame", actions, findings):
+    for video in _in_another_form(lines, files, "the name of an action for each frame", actions, findings):
         del labels[video]
+    lines = {video: transcript.names for video, transcript in transcripts.items() if not transcript.row}
     places = {video: transcript.path for video, transcript in transcripts.items()}
-    for video in _segmented(listed_names, places, "the name of an action per line", actions, findings):
+    for video in _in_another_form(lines, places, "the name of an action per line", actions, findings):
         del transcripts[video]
     for video in _single_lines(transcripts, labels, actions, findings):
         del transcripts[video]
@@ -107,29 +107,32 @@ def _paired(found: Mapping[str, Value], videos: Iterable[str]) -> tuple[dict[str
     return paired, unpaired
 
 
-def _segmented(
+def _in_another_form(
     lines: Mapping[str, tuple[str, ...]],
     paths: Mapping[str, Path],
     expected: str,
     actions: frozenset[str],
     findings: Findings,
 ) -> list[str]:
-    """Returns the clips whose files are segments with their times, after one problem for all of them.
+    """Returns the clips whose files contain more than names, after one problem for all of each form.
 
     Args:
         lines: lines of each file.
         paths: the files.
         expected: what the lines should be.
-        actions: names in the mapping, which are no segments.
-        findings: receives the problem.
+        actions: names in the mapping, which may look like anything.
+        findings: receives the problems.
     """
-    found = [video for video, names in lines.items() if looks_like_segments(names) and not actions.issuperset(names)]
-    if found:
-        place, example = f"{paths[found[0]]}:1", lines[found[0]][0]
-        message = f"{counted(len(found), 'file')} of segments with times, such as {example!r}, expected {expected}"
+    forms: dict[str, list[str]] = {}
+    for video, names in lines.items():
+        if (form := other_form(names)) and not actions.issuperset(names):
+            forms.setdefault(form, []).append(video)
+    for form, videos in forms.items():
+        place, example = f"{paths[videos[0]]}:1", lines[videos[0]][0]
+        message = f"{counted(len(videos), 'file')} of {form}, such as {example!r}, expected {expected}"
         hint = f"repeat each name for all its frames in {LABELS}/NAME.txt, or list the names in {FOLDER}/NAME.txt"
         findings.report([Problem(rule="type", place=place, value=example, message=message, hint=hint)])
-    return found
+    return [video for videos in forms.values() for video in videos]
 
 
 def _single_lines(

@@ -19,6 +19,7 @@ _NUMBER = r"\d[\d.:]*"
 _SPAN = rf"{_NUMBER}(?:\s*-\s*|\s*[,;]\s*|\s+){_NUMBER}"
 _SEGMENT = re.compile(rf"[\[(]?{_SPAN}[\])]?[\s,;:]+\S.*|\S.*?[\s,;:]+[\[(]?{_SPAN}\b.*")
 """A segment with its times, such as `1-30 SIL`, `80 219 G1` and `take (45-120) [1]`."""
+_NUMBERED = re.compile(r"(\d+)[\s,;:.)]+\S")
 
 
 class Occurrence(NamedTuple):
@@ -117,13 +118,21 @@ def read_labels(path: Path) -> Labels:
     return Labels.from_frames(read_names(path))
 
 
-def looks_like_segments(lines: Sequence[str]) -> bool:
-    """Returns whether each line, except perhaps the first, is a segment with its times.
+def other_form(lines: Sequence[str]) -> str:
+    """Returns what the lines of a file are if they are not names; an empty string if they are.
 
-    >>> looks_like_segments(["1-30 SIL", "31-80 pour"]), looks_like_segments(["SIL", "pour 2"])
-    (True, False)
+    The first of at least three lines may be a header.
+
+    >>> other_form(["1-30 SIL", "31-80 pour"]), other_form(["0 SIL", "1 SIL"]), other_form(["SIL", "pour 2"])
+    ('segments with times', 'numbered lines', '')
     """
-    return all(_SEGMENT.fullmatch(line) for line in lines[1:] or lines)
+    for body in (lines, lines[1:] if len(lines) > 2 else ()):
+        if body and all(_SEGMENT.fullmatch(line) for line in body):
+            return "segments with times"
+        numbers = [int(match[1]) for line in body if (match := _NUMBERED.match(line))]
+        if len(numbers) == len(body) > 1 and numbers == [*range(numbers[0], numbers[0] + len(body))]:
+            return "numbered lines"
+    return ""
 
 
 def looks_like_transcript(labels: Labels, n_features: int) -> bool:

@@ -27,7 +27,7 @@ from storage.layouts.labels import fitted
 from storage.layouts.mapping import read_mapping, vocabulary_of
 from storage.layouts.npy import Header, dim_problems, open_npy, orientation_of, read_header, widest_dtype
 from storage.layouts.splits import Splits, absent_actions, read_splits
-from storage.layouts.text import Names, find_files
+from storage.layouts.text import Names, find_files, other_files
 from storage.layouts.transcripts import FOLDER, TABLE, length_problems
 from storage.names import normal
 
@@ -104,7 +104,10 @@ class MsTcn:
         folder = self.source / "features"
         self._paths = find_files(folder, ".npy", findings.problems)
         if not self._paths:
-            findings.report([Problem(rule="missing", place=str(folder), expected="at least one .npy file")])
+            found = other_files(folder, ".npy") or None
+            findings.report(
+                [Problem(rule="missing", place=str(folder), value=found, expected="at least one .npy file")]
+            )
         headers = findings.read_all(self._paths, read_header)
         vocabulary = self._read_annotations()
         dtype, dim = self._shapes(headers)
@@ -276,6 +279,8 @@ class MsTcn:
         if training or (missing and len(missing) == len(self._paths)):
             message = f"videos without labels and without a transcript ({len(training or missing)}): "
             message += some(training or missing, _MOST_NAMES)
+            if others := other_files(self.source / LABELS, ".txt"):
+                message += f" (not read in {LABELS}: {others})"
             hint = f"training needs {LABELS}/NAME.txt (a label per frame) or {FOLDER}/NAME.txt (an action per line)"
             problem = Problem(rule="missing", place=place, value=training or missing, message=message, hint=hint)
             self._findings.report([problem])

@@ -140,9 +140,9 @@ def _loaded(path: Path) -> NDArray[Any]:
 def orientation_of(shapes: Mapping[str, tuple[int, ...]], n_labels: Mapping[str, int]) -> Orientation:
     """Infers the time axis of the files of a dataset, which is the same in all files.
 
-    D is the same in all files and T is not, so the axis on which most files agree is D. If both axes agree in many
-    files, such as in clips of one length or in a single file, the axis with as many frames as labels in every file is
-    T, unless the other axis could be frames at another rate than the labels.
+    D is the same in all files and T is not, so the axis on which most files agree is D. If many files agree on both
+    axes, such as clips of one length or a single file, the axis with as many frames as labels in every file is T,
+    unless the other axis could be frames at another rate than the labels.
 
     Args:
         shapes: shapes of the two-dimensional arrays by clip.
@@ -159,7 +159,9 @@ def orientation_of(shapes: Mapping[str, tuple[int, ...]], n_labels: Mapping[str,
             return orientation
     for time, orientation in enumerate(ORIENTATIONS):
         contradicted = len(labelled) > 1 and ratios[1 - time] and not ratios[time]
-        if 2 * agreeing[1 - time] >= len(shapes) and 2 * agreeing[time] <= agreeing[1 - time] and not contradicted:
+        constant = agreeing[1 - time] == len(shapes) and len({shape[time] for shape in shapes.values()}) > 2
+        most = 2 * agreeing[1 - time] >= len(shapes) and 2 * agreeing[time] <= agreeing[1 - time]
+        if (constant or most) and not contradicted:
             return orientation
     examples = some((f"{video} {list(shape)}" for video, shape in shapes.items()), 3)
     raise StoreError(
@@ -201,14 +203,15 @@ def dim_problems(
     counts = Counter(shape[axis] for shape in shapes.values())
     if len(counts) < 2:
         return {}
-    dim = counts.most_common(1)[0][0]
+    dim, n_files = counts.most_common(1)[0]
+    which = "most" if 2 * n_files > len(shapes) else "other"
     form = f"[T, {dim}]" if orientation == "TxD" else f"[{dim}, T]"
     return {
         video: Problem(
             rule="shape",
             place=str(paths[video]),
             value=list(shape),
-            message=f"{video} has shape {list(shape)} where most files have {form}",
+            message=f"{video} has shape {list(shape)} where {which} files have {form}",
             hint="it looks transposed" if shape[1 - axis] == dim else "",
         )
         for video, shape in shapes.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -96,6 +97,13 @@ def find_files(folder: Path, suffix: str, problems: list[Problem]) -> dict[str, 
 def _closed(error: OSError) -> Problem:
     message = f"cannot read the folder ({error.strerror})"
     return Problem(rule="unreadable", place=str(error.filename), value=error.strerror, message=message)
+
+
+def other_files(folder: Path, suffix: str) -> str:
+    """Returns how many visible files below a folder have another suffix, such as `3 .npz`; empty if there are none."""
+    paths = [path for path in folder.rglob("[!.]*") if path.is_file() and not path.name.lower().endswith(suffix)]
+    kinds = Counter(path.suffix.lower() or "without suffix" for path in paths)
+    return ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
 
 
 @dataclass(slots=True)

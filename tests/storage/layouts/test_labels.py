@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage import StoreError
-from storage.layouts.labels import Labels, fitted, looks_like_segments, looks_like_transcript
+from storage.layouts.labels import Labels, fitted, looks_like_transcript, other_form
 from tests.helpers.refusals import refused
 
 frames = st.lists(st.sampled_from("abc"), min_size=1, max_size=40)
@@ -90,11 +90,22 @@ def test_a_transcript_among_the_labels_is_refused_whatever_the_policy(policy, to
     ],
 )
 def test_segments_with_times_are_told_from_names(line):
-    assert looks_like_segments([line])
-    assert looks_like_segments(["start stop name", line, line])
-    assert not looks_like_segments([line, "pour"])
+    assert other_form([line]) == "segments with times"
+    assert other_form(["start stop name", line, line]) == "segments with times"
+    assert not other_form([line, "pour"])
+    assert not other_form(["pour", line])
+
+
+@pytest.mark.parametrize("form", ["{} SIL", "{},SIL", "{}. SIL", "{}\tpour milk"])
+@pytest.mark.parametrize("start", [0, 1, 40])
+def test_numbered_lines_are_told_from_names(form, start):
+    lines = [form.format(n) for n in range(start, start + 5)]
+    assert other_form(lines) == "numbered lines"
+    assert other_form(["frame label", *lines]) == "numbered lines"
+    assert not other_form([*lines, lines[0]])
 
 
 @pytest.mark.parametrize("name", ["SIL", "pour milk", "G1", "step 2", "P03_cam01", "1", "1.0e+00"])
-def test_names_are_no_segments(name):
-    assert not looks_like_segments([name])
+def test_names_are_no_other_form(name):
+    assert not other_form([name])
+    assert not other_form([name, name])

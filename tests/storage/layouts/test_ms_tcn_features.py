@@ -87,6 +87,16 @@ def test_without_labels_videos_of_one_length_leave_the_orientation_open(tmp_path
     assert facts_of(source, tmp_path) == [("missing", "--orientation", None)]
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+def test_one_constant_axis_and_one_of_several_lengths_decide_without_labels(tmp_path, transposed):
+    data = DataSet.example((30, 30, 30, 25, 52))
+    data.labels = {}
+    data.transposed = transposed
+    source = data.write(tmp_path / "src")
+    (source / "transcripts.csv").write_text("video,transcript\n" + "".join(f"v00{i},SIL pour\n" for i in range(5)))
+    assert imported(source, tmp_path)[0].manifest.dim == 6
+
+
 def test_square_features_are_ambiguous_until_the_orientation_is_chosen(tmp_path):
     data = DataSet.example((6,), dim=6)
     data.splits = {}
@@ -282,6 +292,8 @@ def test_an_empty_features_folder_is_reported(tmp_path):
         file.unlink()
     problems = problems_of(source, tmp_path)
     assert matching(problems, "missing", str(source / "features"), None)
+    (source / "features" / "v000.npz").write_bytes(b"")
+    assert ("missing", "features", "1 .npz") in facts_of(source, tmp_path)
     assert matching(problems, "missing", str(source / "features"), ["v000", "v001", "v002", "v003"])
 
 

@@ -219,6 +219,14 @@ def test_files_of_segments_are_one_problem(tmp_path, mapping, policy):
     assert "20 files" in problem.message
 
 
+def test_files_of_numbered_frames_are_one_problem(tmp_path):
+    data = DataSet.example()
+    data.labels = {video: [f"{n} {name}" for n, name in enumerate(names)] for video, names in data.labels.items()}
+    (problem,) = problems_of(data, tmp_path)
+    assert facts([problem], tmp_path) == [("type", "groundTruth/v000.txt:1", "0 SIL")]
+    assert "numbered" in problem.message
+
+
 def test_names_in_the_mapping_that_look_like_segments_are_names(tmp_path):
     data = DataSet.example((3, 4))
     data.labels = {video: ["add 3-4", "add 5-6", "stir 1-2", "add 3-4"][: len(x)] for video, x in data.features.items()}
