@@ -131,7 +131,7 @@ def _folder_source(folder: Path, background: Sequence[str], seed: int) -> Source
     ]
     splits = read_splits(folder / "splits", Names(annotation.id for annotation in annotations))
     if problems or splits.problems:
-        raise InputError([*problems, *splits.problems])
+        raise InputError([*condensed(problems), *splits.problems])
     if not background:
         background = [action for action in actions if action.lower() in _BACKGROUND]
         notes += [f"{action!r} is used as background" for action in background]

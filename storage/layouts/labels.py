@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,10 +16,11 @@ from storage.layouts import LengthPolicy
 from storage.layouts.text import read_lines
 
 _NUMBER = r"\d[\d.:]*"
-_SPAN = rf"{_NUMBER}(?:\s*-\s*|\s*[,;]\s*|\s+){_NUMBER}"
+_SPAN = rf"{_NUMBER}(?:\s*(?:->|to|[-–—~,;])\s*|\s+){_NUMBER}"
 _SEGMENT = re.compile(rf"[\[(]?{_SPAN}[\])]?[\s,;:]+\S.*|\S.*?[\s,;:]+[\[(]?{_SPAN}\b.*")
 """A segment with its times, such as `1-30 SIL`, `80 219 G1` and `take (45-120) [1]`."""
-_NUMBERED = re.compile(r"(\d+)[\s,;:.)]+\S")
+_NUMBERED = re.compile(r"(\d+(?:\.\d+)?)[\s,;:.)]+\S")
+"""A name after the number of its line or frame, or after its time."""
 
 
 class Occurrence(NamedTuple):
@@ -129,8 +130,8 @@ def other_form(lines: Sequence[str]) -> str:
     for body in (lines, lines[1:] if len(lines) > 2 else ()):
         if body and all(_SEGMENT.fullmatch(line) for line in body):
             return "segments with times"
-        numbers = [int(match[1]) for line in body if (match := _NUMBERED.match(line))]
-        if len(numbers) == len(body) > 1 and numbers == [*range(numbers[0], numbers[0] + len(body))]:
+        numbers = [float(match[1]) for line in body if (match := _NUMBERED.match(line))]
+        if len(numbers) == len(body) > 1 and all(a < b for a, b in pairwise(numbers)):
             return "numbered lines"
     return ""
 

@@ -216,6 +216,11 @@ class MsTcn:
         except StoreError as error:
             unread = len(headers) < len(self._paths)  # once they can be read, they may show the orientation
             findings.problems += [found for found in error.problems if not (unread and found.place == "--orientation")]
+            findings.report(
+                problem
+                for video in headers.keys() - flat.keys()
+                for problem in shape_problems(video, headers[video].shape, headers[video].dtype, dim, dtype)
+            )
             headers.clear()
             return dtype, dim
         if self._orientation == "DxT":

@@ -18,7 +18,7 @@ def read_lines(path: Path) -> list[str]:
     Blank lines between others are kept as empty strings; the caller decides what they mean.
 
     Raises:
-        StoreError: the file cannot be read or is not UTF-8.
+        StoreError: the file cannot be read, is not UTF-8 or is a pointer of Git LFS.
     """
     try:
         text = path.read_bytes().decode("utf-8-sig")
@@ -42,6 +42,9 @@ def read_lines(path: Path) -> list[str]:
                 hint="convert the file to UTF-8",
             )
         ) from error
+    if text.startswith("version https://git-lfs"):
+        message, hint = "a pointer of Git LFS", "fetch the file itself with `git lfs pull`"
+        raise StoreError(Problem(rule="type", place=str(path), value=text[:7], message=message, hint=hint))
     lines = [line.strip() for line in normal(text).replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     while lines and not lines[-1]:
         lines.pop()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from storage.errors import Problem, StoreError, counted
@@ -50,8 +51,7 @@ class Transcript:
 
     def contradiction(self, labels: Labels, path: Path) -> Problem | None:
         """Returns a problem if labels of frames in a file have other segments than the transcript."""
-        for index in range(max(len(self.names), len(labels.names))):
-            here, there = (dict(enumerate(names)).get(index) for names in (self.names, labels.names))
+        for index, (here, there) in enumerate(zip_longest(self.names, labels.names)):
             if here != there:
                 message = f"segment {index + 1} is {here or 'missing'} here and {there or 'missing'} in {path}"
                 place = self.place(min(index, len(self.names) - 1))

@@ -87,6 +87,8 @@ def test_a_transcript_among_the_labels_is_refused_whatever_the_policy(policy, to
         "pour,0,30",
         "<take><bread> (45-120) [1]",
         "00:01.2 - 00:07 pour",
+        "1 -> 30: SIL",
+        "0.5 to 2.5 SIL",
     ],
 )
 def test_segments_with_times_are_told_from_names(line):
@@ -99,7 +101,7 @@ def test_segments_with_times_are_told_from_names(line):
 @pytest.mark.parametrize("form", ["{} SIL", "{},SIL", "{}. SIL", "{}\tpour milk"])
 @pytest.mark.parametrize("start", [0, 1, 40])
 def test_numbered_lines_are_told_from_names(form, start):
-    lines = [form.format(n) for n in range(start, start + 5)]
+    lines = [form.format(n) for n in range(start, start + 15, 3)]
     assert other_form(lines) == "numbered lines"
     assert other_form(["frame label", *lines]) == "numbered lines"
     assert not other_form([*lines, lines[0]])

@@ -97,6 +97,12 @@ def test_one_constant_axis_and_one_of_several_lengths_decide_without_labels(tmp_
     assert imported(source, tmp_path)[0].manifest.dim == 6
 
 
+def test_a_file_of_another_shape_is_named_beside_the_question_about_the_orientation(tmp_path):
+    data = DataSet.example([24] * 4, dim=8)
+    data.features["v001"] = data.features["v001"][None]
+    assert facts_of(data, tmp_path) == [("missing", "--orientation", None), ("shape", "v001", [1, 24, 8])]
+
+
 def test_square_features_are_ambiguous_until_the_orientation_is_chosen(tmp_path):
     data = DataSet.example((6,), dim=6)
     data.splits = {}

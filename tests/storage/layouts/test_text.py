@@ -29,6 +29,12 @@ def test_a_file_that_cannot_be_read_is_reported(tmp_path):
         read_lines(tmp_path / "x.txt")
 
 
+def test_a_pointer_in_place_of_a_text_file_is_named(tmp_path):
+    (tmp_path / "x.txt").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n")
+    with refused("type", str(tmp_path / "x.txt"), "version", n=1, error=StoreError):
+        read_lines(tmp_path / "x.txt")
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [("a.txt", "a"), ("a.NPY", "a"), ("a.b", "a.b"), ("a.txt.npy", "a.txt"), ("x\\a.txt", "x/a"), ("./x//a", "x/a")],
