@@ -130,7 +130,10 @@ def _in_another_form(
     for form, videos in forms.items():
         place, example = f"{paths[videos[0]]}:1", lines[videos[0]][0]
         message = f"{counted(len(videos), 'file')} of {form}, such as {example!r}, expected {expected}"
-        hint = f"repeat each name for all its frames in {LABELS}/NAME.txt, or list the names in {FOLDER}/NAME.txt"
+        hint = (
+            f"repeat each name for all its frames in {LABELS}/NAME.txt or list the names in {FOLDER}/NAME.txt; "
+            "if these lines are names, add them to mapping.txt"
+        )
         findings.report([Problem(rule="type", place=place, value=example, message=message, hint=hint)])
     return [video for videos in forms.values() for video in videos]
 
