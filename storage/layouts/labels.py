@@ -152,7 +152,7 @@ def looks_like_transcript(labels: Labels, n_features: int) -> bool:
 
 
 def fitted(
-    video: str, n_features: int, labels: Labels, policy: LengthPolicy, tolerance: int
+    video: str, n_features: int, labels: Labels, policy: LengthPolicy, tolerance: int, *, sampled: bool = False
 ) -> tuple[int, Labels, str | None]:
     """Brings features and labels of one clip to the same length.
 
@@ -162,6 +162,7 @@ def fitted(
         labels: labels of its frames.
         policy: treatment of a difference beyond the tolerance.
         tolerance: largest difference, in frames, for which the longer of the two loses its last frames.
+        sampled: whether the labels of the dataset are known to be labels of frames at another rate.
 
     Returns:
         The number of frames to keep, their labels, and a note about the difference, if any.
@@ -172,7 +173,7 @@ def fitted(
     n_labels = labels.n_frames
     if n_features == n_labels:
         return n_features, labels, None
-    if looks_like_transcript(labels, n_features):
+    if not sampled and looks_like_transcript(labels, n_features):
         message = f"{counted(n_labels, 'label')} for {counted(n_features, 'frame')}, which look like a transcript"
         hint = "move such files from groundTruth/ to transcripts/"
         raise StoreError(Problem(rule="mismatch", place=video, value=n_labels, message=message, hint=hint))

@@ -26,6 +26,7 @@ from storage.layouts.findings import Findings
 from storage.layouts.labels import fitted
 from storage.layouts.mapping import read_mapping, vocabulary_of
 from storage.layouts.npy import Header, dim_problems, open_npy, orientation_of, read_header, widest_dtype
+from storage.layouts.rates import common_rates
 from storage.layouts.splits import Splits, absent_actions, read_splits
 from storage.layouts.text import Names, find_files, other_files
 from storage.layouts.transcripts import FOLDER, TABLE, length_problems
@@ -247,6 +248,7 @@ class MsTcn:
         options, findings = self.options, self._findings
         problems: list[Problem] = []
         notes: list[tuple[int, str]] = []
+        sampled = self._sampled(headers)
         for video, header in headers.items():
             n_features = header.oriented(self._orientation)[0]
             labels, transcript = self._annotations.labels.get(video), self._annotations.transcripts.get(video)
@@ -255,7 +257,12 @@ class MsTcn:
                 difference = abs(n_features - labels.n_frames)
                 try:
                     frames, labels, note = fitted(
-                        video, n_features, labels, options.length_policy, options.length_tolerance
+                        video,
+                        n_features,
+                        labels,
+                        options.length_policy,
+                        options.length_tolerance,
+                        sampled=sampled,
                     )
                 except StoreError as error:
                     problems += error.problems
@@ -273,6 +280,15 @@ class MsTcn:
             )
         findings.report(problems)
         findings.note_all([note for _, note in sorted(notes)])
+
+    def _sampled(self, headers: dict[str, Header]) -> bool:
+        """Returns whether clips of several lengths have labels at one rate, which transcripts do not have."""
+        counts = {
+            (headers[video].oriented(self._orientation)[0], labels.n_frames)
+            for video, labels in self._annotations.labels.items()
+            if video in headers
+        }
+        return len({frames for frames, _ in counts}) > 2 and bool(common_rates(sorted(counts)))
 
     def _check_annotated(self) -> None:
         """Reports training clips without labels and transcript, and notes other clips without them."""

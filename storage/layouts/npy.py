@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from storage.constants import DTYPES
 from storage.errors import Problem, StoreError, some
 from storage.layouts import ORIENTATIONS, Orientation
+from storage.layouts.rates import common_rates
 
 _MAGIC = b"\x93NUMPY"
 _SMALL_FILE = 4096
@@ -152,13 +152,13 @@ def orientation_of(shapes: Mapping[str, tuple[int, ...]], n_labels: Mapping[str,
         StoreError: ambiguous shapes.
     """
     labelled = [(shape, n_labels[video]) for video, shape in shapes.items() if video in n_labels]
-    ratios = [_common_ratios([(shape[axis], n) for shape, n in labelled]) for axis in (0, 1)]
+    rates = [common_rates([(shape[axis], n) for shape, n in labelled]) for axis in (0, 1)]
     agreeing = [Counter(shape[axis] for shape in shapes.values()).most_common(1)[0][1] for axis in (0, 1)]
     for time, orientation in enumerate(ORIENTATIONS):
-        if Fraction(1) in ratios[time] and not ratios[1 - time]:
+        if Fraction(1) in rates[time] and not rates[1 - time]:
             return orientation
     for time, orientation in enumerate(ORIENTATIONS):
-        contradicted = len(labelled) > 1 and ratios[1 - time] and not ratios[time]
+        contradicted = len(labelled) > 1 and rates[1 - time] and not rates[time]
         constant = agreeing[1 - time] == len(shapes) and len({shape[time] for shape in shapes.values()}) > 2
         most = 2 * agreeing[1 - time] >= len(shapes) and 2 * agreeing[time] <= agreeing[1 - time]
         if (constant or most) and not contradicted:
@@ -172,21 +172,6 @@ def orientation_of(shapes: Mapping[str, tuple[int, ...]], n_labels: Mapping[str,
             hint="choose --orientation TxD or DxT",
         )
     )
-
-
-_RATES = frozenset(Fraction(a, b) for a in range(1, 7) for b in range(1, 7)) | {
-    rate for n in range(1, 33) for rate in (Fraction(n), Fraction(1, n))
-}
-"""Frames per label where features and labels are sampled at different rates."""
-
-
-def _common_ratios(sizes: Sequence[tuple[int, int]]) -> set[Fraction]:
-    """Returns the simple ratios of size and number of labels that fit, rounded up or down, in every clip."""
-    return {
-        rate
-        for rate in _RATES
-        if sizes and all(size in (math.floor(n * rate), math.ceil(n * rate)) for size, n in sizes)
-    }
 
 
 def dim_problems(

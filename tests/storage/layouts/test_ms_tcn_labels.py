@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.helpers.refusals import matching
 from tests.storage.helpers import DataSet
 from tests.storage.layouts.helpers import contains, facts, facts_of, imported, noted, problems_of
 
@@ -170,6 +171,27 @@ def test_the_policy_resample_gives_every_frame_a_label(tmp_path):
     assert noted(notes, "v000: 30 ", " 33 ", "resampled")
     assert np.array_equal(store.features("v002"), data.features["v002"])
     assert sum(store.record("v002").lengths) == 25
+
+
+def test_labels_at_one_lower_rate_are_resampled_even_if_they_hardly_repeat(tmp_path):
+    data = DataSet.example((30, 41, 25, 52))
+    data.labels = {video: [("SIL", "pour", "stir")[n % 3] for n in range(len(x))] for video, x in data.features.items()}
+    data.labels = {video: names[::4] for video, names in data.labels.items()}
+    store, _ = imported(data, tmp_path, length_policy="resample")
+    assert [len(store.record(video).transcript) for video in store.ids] == [8, 11, 7, 13]
+    del data.labels["v001"][7:]
+    (problem,) = problems_of(data, tmp_path / "x", length_policy="resample")
+    assert matching([problem], "mismatch", "v000", 8)
+
+
+@pytest.mark.parametrize("policy", ["error", "crop", "resample"])
+def test_transcripts_among_the_labels_are_one_problem_that_names_their_place(tmp_path, policy):
+    data = DataSet.example((263, 300, 200, 171) * 3)
+    data.labels = {video: ["SIL", "pour", "stir", "SIL"] for video in data.labels}
+    (problem,) = problems_of(data, tmp_path, length_policy=policy)
+    assert facts([problem], tmp_path) == [("mismatch", "v000", 4)]
+    assert "transcripts/" in problem.hint
+    assert "11 more" in problem.message
 
 
 def test_label_files_that_are_empty_or_not_text_or_have_blank_lines_are_reported(tmp_path):

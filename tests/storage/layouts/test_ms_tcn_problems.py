@@ -57,7 +57,7 @@ def test_problems_of_every_kind_are_reported_together(tmp_path):
 
 
 def test_one_wrong_label_among_many_is_reported_before_anything_is_written(tmp_path):
-    data = DataSet.example([12] * 200, dim=50)
+    data = DataSet.example([12, 13] * 100, dim=2)
     data.labels["v150"][5] = "oops"
     assert facts_of(data, tmp_path) == [("unknown", "groundTruth/v150.txt:6", "oops")]
 
