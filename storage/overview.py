@@ -87,9 +87,9 @@ def overview(store: Store) -> Overview:
     annotations = list(zip(store.ids, records.column("transcript"), records.column("lengths"), strict=True))
     transcripts = [tuple(transcript) for _, transcript, _ in annotations if transcript is not None]
     segments = [len(transcript) for transcript in transcripts]
-    share = {video: _frames_by_action(manifest.vocabulary, *annotation) for video, *annotation in annotations}
+    labelled = {video: _frames_by_action(manifest.vocabulary, *annotation) for video, *annotation in annotations}
     kinds = {video: _kind(*annotation) for video, *annotation in annotations}
-    total = sum(share.values(), Counter())
+    total = sum(labelled.values(), Counter())
     return Overview(
         path=str(store.path),
         format_version=manifest.format_version,
@@ -117,7 +117,7 @@ def overview(store: Store) -> Overview:
             for part, videos in store.parts.items()
         },
         part_action_frames={
-            part: dict(sum((share[video] for video in videos), Counter()).most_common())
+            part: dict(sum((labelled[video] for video in videos), Counter()).most_common())
             for part, videos in store.parts.items()
         },
         shared_groups={split: groups for split in manifest.splits if (groups := shared_groups(store, split))},

@@ -66,8 +66,9 @@ def read_splits(folder: Path, names: Names) -> Splits:
         hint = "rename them, or move them out of the folder for a store without splits"
         splits.problems.append(Problem(rule="unknown", place=str(folder), value=others, message=message, hint=hint))
     elif not bundles:
-        beside = [path.name for path in folder.parent.iterdir() if re.search(r"split|bundle|train|test", path.name)]
-        unread = f" ({some(sorted({*beside} - {folder.name}))} in {folder.parent} not read)" if beside else ""
+        names_beside = {path.name for path in folder.parent.iterdir()} - {folder.name}
+        likely = sorted(name for name in names_beside if re.search(r"split|bundle|train|test", name))
+        unread = f" ({some(likely)} in {folder.parent} not read)" if likely else ""
         splits.notes.append(f"{folder}: no split files (PART.splitK.bundle), the store will have no splits{unread}")
     for path, match in bundles.items():
         part = f"{match[2] or '1'}:{match[1].lower()}"

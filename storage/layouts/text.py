@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from storage.errors import Problem, StoreError
+from storage.errors import Problem, StoreError, condensed
 from storage.names import normal
 
 
@@ -76,7 +76,8 @@ def find_files(folder: Path, suffix: str, problems: list[Problem]) -> dict[str, 
     """
     files: dict[str, Path] = {}
     entered: set[str] = set()
-    for parent, folders, names in os.walk(folder, followlinks=True, onerror=lambda e: problems.append(_closed(e))):
+    found: list[Problem] = []
+    for parent, folders, names in os.walk(folder, followlinks=True, onerror=lambda e: found.append(_closed(e))):
         if (real := os.path.realpath(parent)) in entered:
             folders.clear()
             continue
@@ -91,9 +92,10 @@ def find_files(folder: Path, suffix: str, problems: list[Problem]) -> dict[str, 
             if video in files:
                 message = f"{path.name} and {files[video].name} are both files of the video {video!r}"
                 hint = "keep one of them, or rename one"
-                problems.append(Problem(rule="duplicate", place=str(path), value=video, message=message, hint=hint))
+                found.append(Problem(rule="duplicate", place=str(path), value=video, message=message, hint=hint))
             else:
                 files[video] = path
+    problems += condensed(found)
     return dict(sorted(files.items()))
 
 

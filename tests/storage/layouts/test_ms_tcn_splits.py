@@ -108,6 +108,8 @@ def test_a_dataset_without_split_files_gives_a_store_without_splits(tmp_path):
     store, notes = imported(data, tmp_path)
     assert store.manifest.splits == ()
     assert "no splits" in notes[-1]
+    assert "not read" not in notes[-1]
+    (tmp_path / "src" / "splits").mkdir()
     (tmp_path / "src" / "train.split1.bundle").write_text("v000")
     (tmp_path / "src" / "split").mkdir()
     assert noted(
