@@ -75,7 +75,7 @@ def test_a_sweep_over_transcripts_alone_shows_what_is_defined(tiny_store: Path, 
     assert rows["plain"].summaries[1] is not None
     notes = " ".join(table.notes)
     assert "3 test videos, none of them with true lengths" in notes
-    assert "MoF excludes the test videos in which it is undefined: 3 of 3 in 'plain', 'capped', 'aligned'" in notes
+    assert "excluded from MoF: 3 of 3 in 'plain', 'capped', 'aligned'" in notes
     assert best_lines(standing)[0].startswith("best: aligned, Mat Score 1.000")
     paths = write_report(standing)
     (plain, *_) = pq.read_table(paths["trials.parquet"]).to_pylist()
@@ -97,6 +97,6 @@ def test_a_sweep_counts_the_recordings_that_a_column_excludes(tiny_store: Path, 
     assert rows["capped"].summaries[0] is None, "no recording can be filled by segments of 4 frames"
     notes = list(table.notes)
     assert any("1 of them with true lengths" in note for note in notes)
-    assert any("MoF excludes" in note and "2 of 3 in 'plain', 'aligned'; 3 of 3 in 'capped'" in note for note in notes)
-    assert any("Mat Score excludes" in note and "3 of 3 in 'capped'" in note for note in notes)
+    assert any("excluded from MoF: " in note and "2 of 3 in 'plain', 'aligned'; 3 of 3 in 'capped'" in note for note in notes)
+    assert any("excluded from Mat Score: " in note and "3 of 3 in 'capped'" in note for note in notes)
     write_report(Standing.of(plan))

@@ -83,13 +83,14 @@ def data_notes(splits: Mapping[str, SplitData]) -> Iterator[str]:
 def undefined_notes(
     columns: Sequence[Column], variants: Sequence[Variant], by_row: Sequence[Sequence[CellResult]]
 ) -> Iterator[str]:
-    """For each column the largest number of test videos in which it is undefined, by row.
+    """The largest number of test videos in which a column is undefined, by row; equal columns share a note.
 
     Args:
         columns: all columns of the table.
         variants: the rows.
         by_row: the results of each row.
     """
+    titles: dict[str, list[str]] = {}
     for column in columns:
         rows: dict[str, list[str]] = {}
         for variant, results in zip(variants, by_row, strict=True):
@@ -99,7 +100,9 @@ def undefined_notes(
                 rows.setdefault(f"{undefined} of {videos}", []).append(variant.name)
         counted = "; ".join(f"{count} in {some_rows(names)}" for count, names in rows.items())
         if counted:
-            yield f"{column.title} excludes the test videos in which it is undefined: {counted}"
+            titles.setdefault(counted, []).append(column.title)
+    for counted, names in titles.items():
+        yield f"test videos that are undefined and excluded from {', '.join(names)}: {counted}"
 
 
 def baseline_notes(
