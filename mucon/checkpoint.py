@@ -22,16 +22,18 @@ from mucon.checkpoint_files import (
     of_run,
     parsing,
     read,
+    trained_on,
     weights_sha256,
     write,
 )
 from mucon.config import TrainConfig
+from mucon.configuration import DEFAULT_METHOD
 from mucon.errors import InputError, Problem
+from mucon.identity.trained_on import TrainedOn
 from mucon.model import MuConNetwork, NetworkSize, build_model
 from mucon.vocabulary import Vocabulary
 
 __all__ = [
-    "METHOD",
     "Checkpoint",
     "Progress",
     "TrainingFacts",
@@ -40,11 +42,9 @@ __all__ = [
     "method_of",
     "of_run",
     "save",
+    "trained_on",
     "weights_sha256",
 ]
-
-METHOD = "mucon"
-"""Name of the method in checkpoints."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +79,7 @@ class Checkpoint:
         config: everything that determines the run besides its data.
         optimiser: the optimiser's own tensors; empty if it has none.
         facts: None before training finishes, and in imported checkpoints.
+        trained_on: the data of the training; None in checkpoints of earlier versions and in imported ones.
     """
 
     model: MuConNetwork
@@ -87,12 +88,13 @@ class Checkpoint:
     progress: Progress
     optimiser: Mapping[str, Tensor] = field(default_factory=dict)
     facts: TrainingFacts | None = None
+    trained_on: TrainedOn | None = None
 
 
 def saved_of(checkpoint: Checkpoint) -> Saved:
     """The content of the checkpoint's files."""
     return Saved(
-        method=METHOD,
+        method=DEFAULT_METHOD,
         config=checkpoint.config.to_dict(),
         vocabulary=checkpoint.vocabulary,
         size=asdict(checkpoint.model.size),
@@ -100,6 +102,7 @@ def saved_of(checkpoint: Checkpoint) -> Saved:
         weights=checkpoint.model.state_dict(),
         optimiser=checkpoint.optimiser,
         facts=None if checkpoint.facts is None else asdict(checkpoint.facts),
+        trained_on=checkpoint.trained_on,
     )
 
 
@@ -116,8 +119,10 @@ def load(folder: Path, device: torch.device | str = "cpu") -> Checkpoint:
     """
     folder = Path(folder)
     saved = read(folder)
-    if saved.method != METHOD:
-        raise InputError(Problem(rule="mismatch", place=str(folder), value=saved.method, expected=f"method {METHOD!r}"))
+    if saved.method != DEFAULT_METHOD:
+        raise InputError(
+            Problem(rule="mismatch", place=str(folder), value=saved.method, expected=f"method {DEFAULT_METHOD!r}")
+        )
     with parsing(folder / CONFIG):
         config = TrainConfig.from_dict(saved.config)
     with parsing(folder / STATE):
@@ -126,4 +131,12 @@ def load(folder: Path, device: torch.device | str = "cpu") -> Checkpoint:
         facts = None if saved.facts is None else TrainingFacts.from_dict(saved.facts)
     model = build_model(size, config.backbone, config.segment_branch, seed=config.seed)
     load_weights(model, saved, folder)
-    return Checkpoint(model.to(device).eval(), config, saved.vocabulary, saved.progress, saved.optimiser, facts)
+    return Checkpoint(
+        model.to(device).eval(),
+        config,
+        saved.vocabulary,
+        saved.progress,
+        saved.optimiser,
+        facts,
+        saved.trained_on,
+    )

@@ -1,9 +1,10 @@
 """The files of a checkpoint, the same for every method: safetensors weights and readable JSON, no pickle.
 
 `FOLDER/weights.safetensors`, `config.json`, `vocabulary.json` and `state.json` (format version, method, size of the
-network, progress); `optimiser.safetensors` if the optimiser keeps state of its own; `training.json` once training has
-finished, if inference needs facts about the training videos. A new checkpoint is written next to the old one and
-replaces it by renaming, so that a complete checkpoint exists at any time.
+network, progress); `data.json` with the data that it was trained on, see `mucon.identity.trained_on`;
+`optimiser.safetensors` if the optimiser keeps state of its own; `training.json` once training has finished, if
+inference needs facts about the training videos. A new checkpoint is written next to the old one and replaces it by
+renaming, so that a complete checkpoint exists at any time.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from mucon.configuration import DEFAULT_METHOD
 from mucon.errors import InputError, Problem
+from mucon.identity.trained_on import TrainedOn
 from mucon.vocabulary import Vocabulary
 from storage.failpoints import reach
 
@@ -31,11 +34,10 @@ FORMAT_VERSION = 1
 STATE = "state.json"
 CONFIG = "config.json"
 FACTS = "training.json"
+DATA = "data.json"
 WEIGHTS = "weights.safetensors"
 _VOCABULARY = "vocabulary.json"
 _OPTIMISER = "optimiser.safetensors"
-_DEFAULT_METHOD = "mucon"
-"""Method of a checkpoint whose state.json does not contain one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,7 @@ class Saved:
         weights: tensors by their names in the network's `state_dict`, on the CPU.
         optimiser: the optimiser's own tensors, on the CPU; empty if it has none.
         facts: facts about the training videos as plain values, or None.
+        trained_on: the data of the training; None in checkpoints of earlier versions and in imported ones.
     """
 
     method: str
@@ -80,6 +83,7 @@ class Saved:
     weights: Mapping[str, Tensor]
     optimiser: Mapping[str, Tensor] = field(default_factory=dict)
     facts: Mapping[str, Any] | None = None
+    trained_on: TrainedOn | None = None
 
 
 def weights_sha256(model: nn.Module) -> str:
@@ -102,6 +106,8 @@ def write(folder: Path, saved: Saved) -> None:
     reach("checkpoint.weights")
     if saved.facts is not None:
         _write_json(fresh / FACTS, saved.facts)
+    if saved.trained_on is not None:
+        _write_json(fresh / DATA, saved.trained_on.to_dict())
     _write_json(fresh / CONFIG, saved.config)
     _write_json(fresh / _VOCABULARY, saved.vocabulary.to_dict())
     state = {"format_version": FORMAT_VERSION, "method": saved.method, "size": dict(saved.size)}
@@ -133,7 +139,7 @@ def method_of(folder: Path) -> str:
     Raises:
         InputError: no checkpoint, another format version, or a damaged `state.json`.
     """
-    return str(_state(_existing(folder)).get("method", _DEFAULT_METHOD))
+    return str(_state(_existing(folder)).get("method", DEFAULT_METHOD))
 
 
 def read(folder: Path) -> Saved:
@@ -150,7 +156,7 @@ def read(folder: Path) -> Saved:
         size, progress = dict(state["size"]), Progress(**state["progress"])
     optimiser = place / _OPTIMISER
     return Saved(
-        method=str(state.get("method", _DEFAULT_METHOD)),
+        method=str(state.get("method", DEFAULT_METHOD)),
         config=_read_json(place / CONFIG),
         vocabulary=vocabulary,
         size=size,
@@ -158,7 +164,17 @@ def read(folder: Path) -> Saved:
         weights=_tensors(place / WEIGHTS),
         optimiser=_tensors(optimiser) if optimiser.exists() else {},
         facts=_read_json(place / FACTS) if (place / FACTS).exists() else None,
+        trained_on=_trained_on(place / DATA),
     )
+
+
+def trained_on(folder: Path) -> TrainedOn | None:
+    """The data that the model of a checkpoint folder was trained on; None if it is not recorded.
+
+    Raises:
+        InputError: no checkpoint, or a damaged record.
+    """
+    return _trained_on(_existing(folder) / DATA)
 
 
 @contextlib.contextmanager
@@ -232,6 +248,13 @@ def _state(place: Path) -> dict[str, Any]:
             )
         )
     return state
+
+
+def _trained_on(path: Path) -> TrainedOn | None:
+    if not path.exists():
+        return None
+    with parsing(path):
+        return TrainedOn.from_dict(_read_json(path))
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:

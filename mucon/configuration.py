@@ -1,6 +1,7 @@
 """Frozen dataclasses as configurations: typed overrides by dotted path, JSON round trips and differences.
 
-Knows no method. A method's configuration inherits from `Config`, see `mucon.config.TrainConfig`.
+Knows of the methods only the name of the default one. A method's configuration inherits from `Config`, see
+`mucon.config.TrainConfig`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, Union
 
 from mucon.errors import InputError, Problem, nearest
+
+DEFAULT_METHOD = "mucon"
+"""The method of command lines, rows, checkpoints and trials that name none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

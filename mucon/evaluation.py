@@ -11,6 +11,7 @@ from mucon.decoding.batches import Job, decode_many
 from mucon.decoding.config import DecodingConfig
 from mucon.device import choose_device, cpu_threads
 from mucon.errors import InputError, Problem, nearest
+from mucon.identity.trained_on import warn_if_seen
 from mucon.inference.requests import (
     TASKS,
     Prediction,
@@ -138,10 +139,15 @@ def evaluate(
     Raises:
         InputError: an unknown prediction or task, a task that the method does not support, no recording, fps out of
             range, or one problem per recording with unknown actions.
+
+    Warns:
+        DataWarning: recordings that the model was trained on.
     """
     problems = _problems(videos, task, predictor)
     if problems:
         raise InputError(problems)
+    if predictor.trained_on is not None:
+        warn_if_seen(predictor.trained_on, videos, place=f"the {predictor.method} model")
     names = predictor.predictions if predictions is None else tuple(predictions)
     check_predictions(names, predictor.predictions)
     with cpu_threads(training_of(predictor.config).threads):

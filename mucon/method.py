@@ -16,36 +16,29 @@ from mucon.checkpoint_files import Progress
 from mucon.configuration import Config
 from mucon.decoding.config import DecodingConfig
 from mucon.device import Precision
+from mucon.identity.trained_on import TrainedOn
 from mucon.inference.requests import Prediction
-from mucon.training.loop import EpochReport
-from mucon.videos import Video
+from mucon.training.loop import EpochReport, Schedule
+from mucon.videos import Source, Video
 from mucon.vocabulary import Vocabulary
 
 C = TypeVar("C", bound=Config)
 
 
-class TrainingSettings(Protocol):
+class TrainingSettings(Schedule, Protocol):
     """The settings `training.*` that the configuration of every method has."""
-
-    @property
-    def epochs(self) -> int:
-        """Passes over the videos."""
 
     @property
     def labelled(self) -> float:
         """Share of the training videos whose frame labels are used."""
 
     @property
-    def threads(self) -> int:
-        """CPU threads of the arithmetic."""
-
-    @property
     def precision(self) -> Precision:
         """Requested precision of the arithmetic."""
 
     @property
-    def progress_every(self) -> int:
-        """Epochs between two scores on training videos."""
+    def warm_start(self) -> str | None:
+        """Folder of the model whose weights are the initial ones; None for fresh weights."""
 
     @property
     def progress_videos(self) -> int:
@@ -84,6 +77,10 @@ class Predictor(Protocol):
     @property
     def progress(self) -> Progress:
         """Position in the training run, with its seconds."""
+
+    @property
+    def trained_on(self) -> TrainedOn | None:
+        """The data of the training; None if the checkpoint does not record them."""
 
     @property
     def predictions(self) -> tuple[str, ...]:
@@ -192,6 +189,7 @@ class Method(Protocol[C]):
         device: str = "auto",
         report: Callable[[EpochReport], None] | None = None,
         should_stop: Callable[[], bool] | None = None,
+        source: Source | None = None,
     ) -> None:
         """Trains until the last epoch, and resumes with the same bits from `folder/checkpoint` if that exists.
 
@@ -203,9 +201,10 @@ class Method(Protocol[C]):
             device: `auto`, `cpu`, `cuda` or `cuda:0`.
             report: called after each epoch, before its checkpoint.
             should_stop: called before each step; if it returns true, training stops with a checkpoint.
+            source: the store of the videos, recorded with the checkpoint.
 
         Raises:
-            InputError: unsuitable videos, or a checkpoint of another run.
+            InputError: unsuitable videos, or a checkpoint of another run or of other data.
             Interrupted: `should_stop` returned true.
             Diverged: a loss, a gradient or a weight became NaN or infinite.
         """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,6 +35,7 @@ class Video:
         lengths: `[M]` frames with sum T; None if only the transcript is known.
         read: returns the features `[T, D]`.
         labelled: training may use the lengths, which determines weak, mixed or full supervision.
+        checksum: returns the SHA-256 of the features' bytes (little-endian, C order); None if it is not known.
     """
 
     id: str
@@ -42,6 +45,7 @@ class Video:
     lengths: tuple[int, ...] | None
     read: Callable[[], NDArray[Any]]
     labelled: bool = False
+    checksum: Callable[[], str] | None = None
 
     @classmethod
     def from_arrays(
@@ -81,6 +85,7 @@ class Video:
             tuple(transcript),
             None if lengths is None else tuple(lengths),
             lambda: array,
+            checksum=lambda: _sha256(array),
         )
 
     def features(self, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Tensor:
@@ -117,6 +122,41 @@ class Video:
         return None if truth is None else truth.to_frame_labels()
 
 
+def _sha256(array: NDArray[Any]) -> str:
+    ordered = np.ascontiguousarray(array)
+    return hashlib.sha256((ordered if sys.byteorder == "little" else ordered.byteswap()).data).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The store that videos come from; None means not known.
+
+    Attributes:
+        store: absolute path of the store.
+        split: name of the split.
+        fps: frames per second.
+        window: seconds of the recording that the features of one frame cover.
+        stride: seconds from one frame to the next.
+        offset: seconds from the beginning of the recording to the window of the first frame.
+    """
+
+    store: str | None = None
+    split: str | None = None
+    fps: float | None = None
+    window: float | None = None
+    stride: float | None = None
+    offset: float | None = None
+
+
+def source_of(store: Store, split: str) -> Source:
+    """The source of the videos of a split."""
+    facts = store.manifest
+    return Source(
+        store=str(store.path), split=split,
+        fps=facts.fps, window=facts.window, stride=facts.stride, offset=facts.offset,
+    )  # fmt: skip
+
+
 def vocabulary_of(store: Store) -> Vocabulary:
     """Actions and background of a store."""
     return Vocabulary(store.manifest.vocabulary, store.manifest.background)
@@ -139,7 +179,15 @@ def _video(store: Store, id: str) -> Video:
     def read() -> NDArray[Any]:
         return store.features(id)
 
-    return Video(id, record.frames, store.manifest.dim, tuple(record.transcript or ()), record.lengths, read)
+    return Video(
+        id,
+        record.frames,
+        store.manifest.dim,
+        tuple(record.transcript or ()),
+        record.lengths,
+        read,
+        checksum=lambda: record.sha256,
+    )
 
 
 def check_training_videos(videos: Sequence[Video], vocabulary: Vocabulary) -> int:

@@ -7,7 +7,16 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mucon.commands.options import TASKS, add_data, add_decoding, add_device, add_run, decoding_of, warn_if_unfinished
+from mucon.commands.options import (
+    TASKS,
+    add_data,
+    add_decoding,
+    add_device,
+    add_run,
+    decoding_of,
+    warn_if_data_unknown,
+    warn_if_unfinished,
+)
 from mucon.errors import EXIT_OK
 
 if TYPE_CHECKING:
@@ -61,6 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
     predictor = load_predictor(args.run_folder, "cpu")
     warn_if_unfinished(args.run_folder, predictor)
+    warn_if_data_unknown(args.run_folder, predictor)
     store = open_store(args.store)
     check_same_data(predictor.vocabulary, predictor.dim, vocabulary_of(store), store.manifest.dim)
     videos = videos_of(store, args.split, args.part)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mucon.configuration import parse_settings
+from mucon.configuration import DEFAULT_METHOD, parse_settings
 from mucon.errors import DataWarning, InputError, Problem
 from mucon.methods import METHODS
 
@@ -28,7 +28,10 @@ TASKS = ("segmentation", "alignment")
 def add_method(parser: Parser) -> None:
     """Adds --method."""
     parser.add_argument(
-        "--method", choices=tuple(METHODS), default="mucon", help=f"{', '.join(METHODS)} (default: mucon)"
+        "--method",
+        choices=tuple(METHODS),
+        default=DEFAULT_METHOD,
+        help=f"{', '.join(METHODS)} (default: {DEFAULT_METHOD})",
     )
 
 
@@ -62,16 +65,24 @@ def add_decoding(parser: Parser) -> None:
 
 def warn_if_unfinished(run: Path, predictor: Predictor) -> None:
     """Warns about a run whose training has not finished."""
-    import warnings
-
     progress = predictor.progress
     if not progress.finished:
         message = f"training has not finished ({progress.epoch} whole epochs)"
         hint = "run the same `mucon train` command to resume"
-        warnings.warn(
-            DataWarning(Problem(rule="state", place=str(run), value=progress.epoch, message=message, hint=hint)),
-            stacklevel=2,
-        )
+        _warn(Problem(rule="state", place=str(run), value=progress.epoch, message=message, hint=hint))
+
+
+def warn_if_data_unknown(run: Path, predictor: Predictor) -> None:
+    """Warns about a run that does not record its training data: scores on them cannot be recognised."""
+    if predictor.trained_on is None:
+        message = "does not record its training data; they may be among the scored recordings"
+        _warn(Problem(rule="missing", place=str(run), message=message))
+
+
+def _warn(problem: Problem) -> None:
+    import warnings
+
+    warnings.warn(DataWarning(problem), stacklevel=3)
 
 
 def decoding_of(predictor: Predictor, settings: Sequence[str]) -> DecodingConfig | None:

@@ -17,6 +17,7 @@ from mucon.errors import EXIT_OK, InputError, Problem
 if TYPE_CHECKING:
     from mucon.commands.parser import Commands
     from mucon.configuration import Config
+    from storage import Store
 
 DESCRIPTION = """\
 Trains a model on the training part of a split. Press Ctrl-C to save a
@@ -55,12 +56,13 @@ def run(args: argparse.Namespace) -> int:
     from mucon.device import choose_device, training_line
     from mucon.method import training_of
     from mucon.methods import method_named
-    from mucon.videos import videos_of, vocabulary_of, warn_of_shared_groups
+    from mucon.videos import source_of, videos_of, vocabulary_of, warn_of_shared_groups
     from storage import open_store
 
     config = config_of(args)
     store, device = open_store(args.store), choose_device(args.device)
     warn_of_shared_groups(store, args.split)
+    warn_of_warm_start(config, store, args.split)
     method, training = method_named(args.method), training_of(config)
     videos, vocabulary = videos_of(store, args.split, "train"), vocabulary_of(store)
     with StopOnSignal() as stop, EpochPrinter(training.epochs) as printer:
@@ -83,10 +85,24 @@ def run(args: argparse.Namespace) -> int:
             device=str(device),
             report=printer.epoch,
             should_stop=before_step,
+            source=source_of(store, args.split),
         )
     print(f"trained: {args.out / 'checkpoint'}")
     print(f"next:    mucon evaluate {args.out} --store {args.store} --split {args.split}")
     return EXIT_OK
+
+
+def warn_of_warm_start(config: Config, store: Store, split: str) -> None:
+    """Warns if training starts from a model that has seen test recordings of the split."""
+    from mucon.checkpoint_files import of_run, trained_on
+    from mucon.identity.trained_on import warn_if_seen
+    from mucon.method import training_of
+    from mucon.videos import videos_of
+
+    start = training_of(config).warm_start
+    data = None if start is None else trained_on(of_run(Path(start)))
+    if data is not None and f"{split}:test" in store.parts:
+        warn_if_seen(data, videos_of(store, split, "test"), place=f"training.warm_start: {start}")
 
 
 def config_of(args: argparse.Namespace) -> Config:

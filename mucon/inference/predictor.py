@@ -11,9 +11,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from mucon.checkpoint import METHOD, Checkpoint, Progress, weights_sha256
+from mucon.checkpoint import Checkpoint, Progress, weights_sha256
 from mucon.config import TrainConfig
+from mucon.configuration import DEFAULT_METHOD
 from mucon.decoding.config import DecodingConfig
+from mucon.identity.trained_on import TrainedOn
 from mucon.inference.predictions import MAIN, PREDICTIONS, aligned, begin
 from mucon.inference.requests import TASKS, Prediction
 from mucon.inference.training_facts import training_facts
@@ -31,7 +33,7 @@ class MuConPredictor:
 
     checkpoint: Checkpoint
 
-    method: ClassVar[str] = METHOD
+    method: ClassVar[str] = DEFAULT_METHOD
     predictions: ClassVar[tuple[str, ...]] = PREDICTIONS
     main: ClassVar[str] = MAIN
     tasks: ClassVar[tuple[str, ...]] = TASKS
@@ -50,6 +52,11 @@ class MuConPredictor:
     def progress(self) -> Progress:
         """Position in the training run."""
         return self.checkpoint.progress
+
+    @property
+    def trained_on(self) -> TrainedOn | None:
+        """The data of the training."""
+        return self.checkpoint.trained_on
 
     @property
     def dim(self) -> int:

@@ -13,6 +13,7 @@ import mucon
 from mucon import checkpoint as checkpoints
 from mucon.checkpoint_files import STATE
 from mucon.config import TrainConfig
+from mucon.configuration import DEFAULT_METHOD
 from mucon.decoding.config import DecodingConfig
 from mucon.inference.predictions import MAIN, PREDICTIONS
 from mucon.inference.predictor import MuConPredictor
@@ -22,14 +23,14 @@ from mucon.model import build_model
 from mucon.recipes import RECIPES
 from mucon.training.loop import EpochReport
 from mucon.training.mucon_learner import network_size, train
-from mucon.videos import Video
+from mucon.videos import Source, Video
 from mucon.vocabulary import Vocabulary
 
 
 class MuCon:
     """A `mucon.method.Method`; see there."""
 
-    name: str = checkpoints.METHOD
+    name: str = DEFAULT_METHOD
     numerics: int = mucon.NUMERICS
     config: type[TrainConfig] = TrainConfig
     recipes: Mapping[str, Callable[[], TrainConfig]] = RECIPES
@@ -47,9 +48,13 @@ class MuCon:
         device: str = "auto",
         report: Callable[[EpochReport], None] | None = None,
         should_stop: Callable[[], bool] | None = None,
+        source: Source | None = None,
     ) -> None:
         """Trains MuCon, see `mucon.training.train`."""
-        train(config, videos, vocabulary, folder=folder, device=device, report=report, should_stop=should_stop)
+        train(
+            config, videos, vocabulary, folder=folder, device=device,
+            report=report, should_stop=should_stop, source=source,
+        )  # fmt: skip
 
     def load(self, folder: Path, device: torch.device | str = "cpu") -> MuConPredictor:
         """Reads a checkpoint folder."""

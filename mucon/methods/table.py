@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from mucon.configuration import DEFAULT_METHOD
 from mucon.errors import InputError, Problem, nearest
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 METHODS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "mucon": ("mucon.methods.mucon", "MUCON"),
+        DEFAULT_METHOD: ("mucon.methods.mucon", "MUCON"),
         "ms_tcn": ("mucon.methods.ms_tcn", "MS_TCN"),
         "ms_tcn_pp": ("mucon.methods.ms_tcn", "MS_TCN_PP"),
         "frame_mlp": ("mucon.methods.frame_mlp", "FRAME_MLP"),

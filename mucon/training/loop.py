@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,7 +23,8 @@ from mucon import checkpoint_files as files
 from mucon.checkpoint_files import Progress, Saved
 from mucon.configuration import Config
 from mucon.device import full_precision, gpu_count, peak_memory
-from mucon.errors import Diverged, InputError, Interrupted, Problem
+from mucon.errors import DataWarning, Diverged, InputError, Interrupted, Problem
+from mucon.identity.trained_on import TrainedOn
 from mucon.training.feed import Feed
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
@@ -96,6 +98,7 @@ class Learner(Protocol):
         device: device of the features and of the returned tensors.
         dtype: type of the features.
         videos: the videos of each epoch, ordered by id.
+        trained_on: those videos and their source, for the checkpoint.
         progress: position from which training resumes.
         accumulate: number of steps whose gradients are applied together; training stops only between such groups.
         losses: name of each loss -> number of an epoch's steps that have it (its mean is taken over them).
@@ -107,6 +110,7 @@ class Learner(Protocol):
     device: torch.device
     dtype: torch.dtype
     videos: Sequence[Video]
+    trained_on: TrainedOn
     progress: Progress
     accumulate: int
     losses: Mapping[str, int]
@@ -142,7 +146,9 @@ class Learner(Protocol):
         """The content of the checkpoint at a position; the last one (`progress.finished`) includes the facts."""
 
 
-def resume(path: Path, *, method: str, config: Config, size: Mapping[str, Any], vocabulary: Vocabulary) -> Saved | None:
+def resume(
+    path: Path, *, method: str, config: Config, size: Mapping[str, Any], vocabulary: Vocabulary, data: TrainedOn
+) -> Saved | None:
     """The checkpoint that training resumes from, or None if there is none.
 
     Args:
@@ -151,18 +157,25 @@ def resume(path: Path, *, method: str, config: Config, size: Mapping[str, Any], 
         config: its configuration.
         size: the parts of the network's size that the data determine.
         vocabulary: actions of the data.
+        data: the data.
 
     Raises:
-        InputError: the checkpoint is damaged or belongs to another run.
+        InputError: the checkpoint is damaged, or belongs to another run or to other data.
+
+    Warns:
+        DataWarning: the checkpoint is of an earlier version and does not record its data.
     """
     if not files.exists(path):
         return None
     saved = files.read(path)
     different = ["method"] if saved.method != method else _differences(path, saved, config)
-    if saved.method == method and (dict(size), vocabulary) != (dict(saved.size), saved.vocabulary):
+    other_data = None if saved.trained_on is None else saved.trained_on.conflict(path.parent, data)
+    fits = saved.method != method or (dict(size), vocabulary) == (dict(saved.size), saved.vocabulary)
+    if not fits and other_data is None:
         different.append("data")
+    problems = [] if other_data is None else [other_data]
     if different:
-        raise InputError(
+        problems.append(
             Problem(
                 rule="conflict",
                 place=str(path),
@@ -171,7 +184,17 @@ def resume(path: Path, *, method: str, config: Config, size: Mapping[str, Any], 
                 hint="choose another folder, or use the configuration and data of that run",
             )
         )
+    if problems:
+        raise InputError(problems)
+    if saved.trained_on is None:
+        _warn_of_unknown_data(path.parent)
     return saved
+
+
+def _warn_of_unknown_data(run: Path) -> None:
+    message = "this run of an earlier version does not record its training data"
+    hint = "make sure that they are the same"
+    warnings.warn(DataWarning(Problem(rule="missing", place=str(run), message=message, hint=hint)), stacklevel=5)
 
 
 def _differences(path: Path, saved: Saved, config: Config) -> list[str]:
@@ -346,5 +369,5 @@ class Loop:
         return self.spent_before + time.perf_counter() - self.began
 
     def _save(self, progress: Progress) -> None:
-        files.write(self.path, self.learner.saved(progress))
+        files.write(self.path, replace(self.learner.saved(progress), trained_on=self.learner.trained_on))
         self.progress = progress

@@ -15,9 +15,11 @@ from mucon import checkpoint as checkpoints
 from mucon.checkpoint import Checkpoint, Progress
 from mucon.checkpoint_files import Saved, load_weights
 from mucon.config import TrainConfig
+from mucon.configuration import DEFAULT_METHOD
 from mucon.decoding.config import DecodingConfig
 from mucon.device import choose_device, usable_precision
 from mucon.errors import DataWarning, InputError, Problem
+from mucon.identity.trained_on import TrainedOn
 from mucon.inference.predictions import predict
 from mucon.inference.training_facts import training_facts
 from mucon.model import MuConNetwork, NetworkSize, build_model
@@ -28,7 +30,7 @@ from mucon.training.progress import evaluating, progress_scores, videos_to_score
 from mucon.training.step import SUPERVISED_TERMS, TERMS, FrameLabels, compiled_video_losses, loss_vector, video_losses
 from mucon.training.supervision import with_labels
 from mucon.training.warm_start import warm_start
-from mucon.videos import Video, check_training_videos, warn_of_short_videos
+from mucon.videos import Source, Video, check_training_videos, warn_of_short_videos
 from mucon.vocabulary import Vocabulary
 
 SCORED = (("frames", "mof"), ("full", "mof"), ("full", "matching_score"))
@@ -44,6 +46,7 @@ def train(
     device: str = "auto",
     report: Callable[[EpochReport], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
+    source: Source | None = None,
 ) -> None:
     """Trains MuCon until the last epoch; resumes from `folder/checkpoint` if that exists.
 
@@ -57,9 +60,10 @@ def train(
         device: `auto`, `cpu`, `cuda` or `cuda:0`.
         report: called after each epoch, see `Loop.run`.
         should_stop: called before each step; if it returns true, training stops with a checkpoint.
+        source: the store of the videos, recorded with the checkpoint.
 
     Raises:
-        InputError: one problem per unsuitable video, or a checkpoint of another run.
+        InputError: one problem per unsuitable video, or a checkpoint of another run or of other data.
         Interrupted: `should_stop` returned true; call again to resume with the same bits.
         Diverged: a loss, a gradient or a weight became NaN or infinite; the message contains the video.
 
@@ -70,7 +74,7 @@ def train(
     _check_decoding(config.decoding, videos)
     warn_of_short_videos(videos, config.backbone.pooling)
     labelled = with_labels(sorted(videos, key=lambda v: v.id), config.training.labelled, config.seed)
-    learner = MuConLearner(config, labelled, vocabulary, Path(folder), choose_device(device), dim)
+    learner = MuConLearner(config, labelled, vocabulary, Path(folder), choose_device(device), dim, source)
     Loop(learner, Path(folder)).run(report, should_stop)
 
 
@@ -134,6 +138,7 @@ class MuConLearner:
         folder: the run folder; the state is that of `folder/checkpoint` if it exists.
         device: device of the network.
         dim: D of the features.
+        source: the store of the videos.
 
     Raises:
         InputError: a labelled video without lengths, or a checkpoint of another run.
@@ -147,6 +152,7 @@ class MuConLearner:
         folder: Path,
         device: torch.device,
         dim: int,
+        source: Source | None = None,
     ) -> None:
         self.config, self.seed = config, config.seed
         self.schedule: Schedule = config.training
@@ -156,7 +162,16 @@ class MuConLearner:
             _warn_of_precision(device)
         size = network_size(videos, vocabulary, dim)
         path = folder / "checkpoint"
-        saved = resume(path, method=checkpoints.METHOD, config=config, size=asdict(size), vocabulary=vocabulary)
+        self.trained_on = TrainedOn.of(videos, vocabulary, source or Source())
+        saved = resume(
+            path,
+            method=DEFAULT_METHOD,
+            config=config,
+            size=asdict(size),
+            data=self.trained_on,
+            vocabulary=vocabulary,
+        )
+        self.trained_on = replace(self.trained_on, earlier=self._earlier(saved))
         self.progress = Progress() if saved is None else saved.progress
         self.model = self._network(size, saved, path)
         self.optimiser = Optimiser(self.model, config.training, parameter_groups(self.model))
@@ -171,6 +186,14 @@ class MuConLearner:
         self.norms: Mapping[str, int] = dict.fromkeys(self.optimiser.groups, -(-len(videos) // self.accumulate))
         self.scored = videos_to_score(videos, config.training.progress_videos, config.seed)
         self.video_losses = compiled_video_losses() if config.training.compile else video_losses
+
+    def _earlier(self, saved: Saved | None) -> Mapping[str, str | None]:
+        """The recordings of the model from which training started."""
+        if saved is not None:
+            return {} if saved.trained_on is None else saved.trained_on.earlier
+        start = self.config.training.warm_start
+        before = None if start is None else checkpoints.trained_on(checkpoints.of_run(Path(start)))
+        return {} if before is None else before.seen
 
     def _network(self, size: NetworkSize, saved: Saved | None, path: Path) -> MuConNetwork:
         model = build_model(size, self.config.backbone, self.config.segment_branch, seed=self.config.seed)

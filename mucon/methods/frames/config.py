@@ -85,6 +85,10 @@ class FrameTrainingConfig:
         """Precision of the arithmetic."""
         return "float32"
 
+    @property
+    def warm_start(self) -> None:
+        """Weights are always fresh."""
+
 
 NOT_TRAINED = ("training.progress_every", "training.progress_videos", "training.threads")
 

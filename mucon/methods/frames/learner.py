@@ -12,13 +12,14 @@ from torch import Tensor
 
 from mucon.checkpoint_files import Progress, Saved, load_weights, parsing
 from mucon.errors import InputError, Problem
+from mucon.identity.trained_on import TrainedOn
 from mucon.methods.frames.config import FrameConfig, FrameNetworkConfig
 from mucon.methods.frames.predictor import FrameClassifier
 from mucon.segments import Segmentation
 from mucon.training.loop import Schedule, resume
 from mucon.training.optimiser import Optimiser
 from mucon.training.progress import evaluating, progress_scores, videos_to_score
-from mucon.videos import Video
+from mucon.videos import Source, Video
 from mucon.vocabulary import Vocabulary
 
 TERMS = ("total", "frame", "smoothing")
@@ -36,6 +37,7 @@ class FrameLearner:
         folder: the run folder; the state is that of `folder/checkpoint` if it exists.
         device: device of the network.
         dim: D of the features.
+        source: the store of the videos.
 
     Raises:
         InputError: a labelled video without lengths, or a checkpoint of another run.
@@ -53,6 +55,7 @@ class FrameLearner:
         folder: Path,
         device: torch.device,
         dim: int,
+        source: Source | None = None,
     ) -> None:
         self.method, self.config, self.vocabulary, self.device = method, config, vocabulary, device
         self.seed = config.seed
@@ -61,7 +64,8 @@ class FrameLearner:
         self.labels = [torch.from_numpy(_labels(video)).to(device) for video in self.videos]
         self.size = {"dim": dim, "n_actions": vocabulary.n_actions}
         path = folder / "checkpoint"
-        saved = resume(path, method=method, config=config, size=self.size, vocabulary=vocabulary)
+        self.trained_on = TrainedOn.of(self.videos, vocabulary, source or Source())
+        saved = resume(path, method=method, config=config, size=self.size, data=self.trained_on, vocabulary=vocabulary)
         self.progress = Progress() if saved is None else saved.progress
         network = build_network(config.network, **self.size, seed=config.seed)
         if saved is not None:

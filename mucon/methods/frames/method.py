@@ -17,7 +17,7 @@ from mucon.methods.frames.learner import FrameLearner, build_network
 from mucon.methods.frames.predictor import MAIN, PREDICTIONS, TASKS, FramePredictor
 from mucon.training.loop import EpochReport, Loop
 from mucon.training.supervision import with_labels
-from mucon.videos import Video, check_training_videos
+from mucon.videos import Source, Video, check_training_videos
 from mucon.vocabulary import Vocabulary
 
 NUMERICS = 1
@@ -54,11 +54,14 @@ class FrameMethod(Generic[C]):
         device: str = "auto",
         report: Callable[[EpochReport], None] | None = None,
         should_stop: Callable[[], bool] | None = None,
+        source: Source | None = None,
     ) -> None:
         """Trains on the labelled videos until the last epoch, see `Method.train`."""
         dim = check_training_videos(videos, vocabulary)
         labelled = _with_labels(config, videos)
-        learner = FrameLearner(self.name, config, labelled, vocabulary, Path(folder), choose_device(device), dim)
+        learner = FrameLearner(
+            self.name, config, labelled, vocabulary, Path(folder), choose_device(device), dim, source
+        )
         Loop(learner, Path(folder)).run(report, should_stop)
 
     def load(self, folder: Path, device: torch.device | str = "cpu") -> FramePredictor:
@@ -74,7 +77,9 @@ class FrameMethod(Generic[C]):
             network = build_network(config.network, **saved.size, seed=config.seed)
         load_weights(network, saved, folder)
         network = network.to(device).eval()
-        return FramePredictor(self.name, network, config, saved.vocabulary, saved.size["dim"], saved.progress)
+        return FramePredictor(
+            self.name, network, config, saved.vocabulary, saved.size["dim"], saved.progress, saved.trained_on
+        )
 
     def decoding(self, config: C) -> None:
         """There are no choices of decoding."""

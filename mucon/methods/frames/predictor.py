@@ -17,6 +17,7 @@ from mucon.configuration import Config
 from mucon.decoding.config import DecodingConfig
 from mucon.device import full_precision
 from mucon.errors import InputError, Problem
+from mucon.identity.trained_on import TrainedOn
 from mucon.inference.requests import Prediction, check_request, likeliest_actions, unsupported_task
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
@@ -48,6 +49,7 @@ class FramePredictor:
     vocabulary: Vocabulary
     dim: int
     progress: Progress
+    trained_on: TrainedOn | None = None
 
     predictions: ClassVar[tuple[str, ...]] = PREDICTIONS
     main: ClassVar[str] = MAIN

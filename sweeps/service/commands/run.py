@@ -26,7 +26,7 @@ from sweeps.service.text import say
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mucon.configuration import Config
+    from mucon.configuration import DEFAULT_METHOD, Config
     from sweeps.service.plan.plan import Plan
     from sweeps.service.spec.experiment import Collection, Experiment
     from sweeps.service.spec.recipe import Base
@@ -72,10 +72,10 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
     from mucon.methods import method_named
     from sweeps.service.driver import Options, run_plan
     from sweeps.service.plan.plan import make_plan
+    from sweeps.service.plan.recordings import warm_start_problems
     from sweeps.service.plan.sweep_folder import SweepInfo
     from sweeps.service.run.estimate import dry_run
     from sweeps.service.run.resources import place_trials
-    from sweeps.service.spec.columns import MUCON
     from sweeps.service.spec.recipe import recipe_name, with_recipe
     from sweeps.service.spec.rows import only_rows, renamed
     from sweeps.service.trials.results_folder import ResultsFolder
@@ -94,7 +94,7 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
 
     def config_of(table: Experiment, method: str) -> Config:
         """MuCon's rows build on the table's base, those of another method on its recipe for demo or other data."""
-        if method == MUCON:
+        if method == DEFAULT_METHOD:
             return base(table)()
         recipes = method_named(method).recipes
         config: Config = (recipes["demo"] if demo else next(iter(recipes.values())))()
@@ -114,6 +114,8 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
     )
     recipes = ", ".join(dict.fromkeys(recipe_name(base(table)) for table in sweep.experiments))
     _print_header(plan, recipes, seeds, console)
+    for problem in warm_start_problems(trials.values()):
+        say(console, f"warning: {problem}")
     if options.dry_run:
         return dry_run(plan, trials, placement, console)
     command = f"{program or shlex.quote(Path(sys.argv[0]).name)} {shlex.join(words)}".rstrip()

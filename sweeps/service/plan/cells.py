@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mucon.configuration import Config, field_types
+from mucon.configuration import DEFAULT_METHOD, Config, field_types
 from mucon.errors import InputError, Problem
 from mucon.methods import method_named
-from sweeps.service.spec.columns import MUCON, Variant
+from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.trials.trial import Trial
 
@@ -47,7 +47,7 @@ def settings_by_method(
         message = "a sweep sets the seed of each trial"
         problem = Problem(rule="conflict", place="seed", value=settings["seed"], message=message, hint="use --seeds")
         raise InputError(problem)
-    methods = {MUCON, *(row.method for table in experiment.experiments for row in table.variants)}
+    methods = {DEFAULT_METHOD, *(row.method for table in experiment.experiments for row in table.variants)}
     paths = {method: set(field_types(method_named(method).config)) for method in methods}
     unknown = {path for path in settings if not any(path in known for known in paths.values())}
     return lambda method: {path: value for path, value in settings.items() if path in paths[method] | unknown}

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mucon.configuration import Config
+from mucon.configuration import DEFAULT_METHOD, Config
 from mucon.errors import InputError, Problem, nearest, some
 from mucon.method import training_of
 from mucon.methods import method_named
@@ -21,7 +21,7 @@ from sweeps.service.plan.recordings import (
     split_facts,
     split_names,
 )
-from sweeps.service.spec.columns import MUCON, Column, Variant
+from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.spec.figure import Figure
 from sweeps.service.trials.cell_results import CellResult, read_result
@@ -186,8 +186,10 @@ def make_plan(
     opened = open_store(store)
     names = split_names(opened) if list(splits) == ["all"] else splits
     given = settings_by_method(experiment, settings)
-    bases = {table.name: base(table, MUCON).with_values(given(MUCON)) for table in experiment.experiments}
-    poolings = {name: method_named(MUCON).pooling(config) for name, config in bases.items()}
+    bases = {
+        table.name: base(table, DEFAULT_METHOD).with_values(given(DEFAULT_METHOD)) for table in experiment.experiments
+    }
+    poolings = {name: method_named(DEFAULT_METHOD).pooling(config) for name, config in bases.items()}
     facts = {name: split_facts(opened, name) for name in names}
     data = {name: split_data(opened, name, facts[name], set(poolings.values())) for name in names}
     fingerprints: dict[tuple[str, float, int | None], str] = {}
@@ -202,7 +204,7 @@ def make_plan(
 
     parts, trials = [], {}
     for shape in experiment.experiments:
-        table = shape.with_default_row(base(shape, MUCON), given(MUCON))
+        table = shape.with_default_row(base(shape, DEFAULT_METHOD), given(DEFAULT_METHOD))
         cells = expand(
             table,
             base=partial(base, table),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mucon.baselines import alignment_baseline, blind_baseline, pooling_ceiling
+from mucon.checkpoint_files import of_run, trained_on
 from mucon.errors import InputError, Problem
+from mucon.identity.fingerprint import VideoFacts, data_fingerprint
+from mucon.identity.trained_on import seen_problem
 from mucon.metrics.alignment import alignment_scores
 from mucon.metrics.boundaries import boundary_scores
 from mucon.metrics.confusion import frames_per_action
@@ -15,8 +18,8 @@ from mucon.metrics.scores import Scores, score
 from mucon.segments import Segmentation
 from mucon.training.supervision import labelled_of
 from mucon.videos import Video, videos_of, vocabulary_of
-from storage import Store
-from sweeps.service.trials.identity import VideoFacts, data_fingerprint
+from storage import Store, open_store
+from sweeps.service.trials.trial import Trial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +91,7 @@ def split_facts(store: Store, split: str) -> SplitFacts:
     """
     vocabulary = vocabulary_of(store)
     train, test = (
-        tuple(_facts(store, video, vocabulary.names(video.transcript)) for video in videos_of(store, split, part))
-        for part in ("train", "test")
+        tuple(VideoFacts.of(video, vocabulary) for video in videos_of(store, split, part)) for part in ("train", "test")
     )
     return SplitFacts(train=train, test=test, actions=vocabulary.actions, background=vocabulary.background)
 
@@ -149,6 +151,18 @@ def split_data(store: Store, split: str, facts: SplitFacts | None = None, poolin
     )
 
 
+def warm_start_problems(trials: Iterable[Trial]) -> list[Problem]:
+    """One problem per model and split whose test recordings the model saw before trials start from its weights."""
+    starts = {(trial.training.warm_start, trial.store, trial.split) for trial in trials}
+    problems = []
+    for start, store, split in sorted((start, store, split) for start, store, split in starts if start is not None):
+        data = trained_on(of_run(Path(start)))
+        if data is not None:
+            place = f"training.warm_start: {start}: split {split}"
+            problems.append(seen_problem(data, videos_of(open_store(store), split, "test"), place=place))
+    return [problem for problem in problems if problem is not None]
+
+
 def split_names(store: Store) -> tuple[str, ...]:
     """The splits that have a training and a test part, sorted."""
     parts = {name.rpartition(":")[::2] for name in store.parts}
@@ -160,11 +174,3 @@ def absolute(path: Path) -> str:
     return str(path.expanduser().absolute())
 
 
-def _facts(store: Store, video: Video, transcript: tuple[str, ...]) -> VideoFacts:
-    return VideoFacts(
-        id=video.id,
-        n_frames=video.n_frames,
-        sha256=store.record(video.id).sha256,
-        transcript=transcript,
-        lengths=video.lengths,
-    )

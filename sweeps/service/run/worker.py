@@ -16,9 +16,10 @@ from typing import Any
 
 from mucon.errors import Diverged, InputError, Interrupted, Problem
 from mucon.evaluation import Evaluation, evaluate
+from mucon.method import Predictor
 from mucon.methods import method_named
 from mucon.training import EpochReport
-from mucon.videos import videos_of, vocabulary_of
+from mucon.videos import source_of, videos_of, vocabulary_of
 from storage import Store, failpoints, open_store
 from sweeps.service.plan.recordings import split_facts
 from sweeps.service.trials import journal, lease, provenance
@@ -137,10 +138,15 @@ class _Attempt:
             raise
         self._record_start(command, {"data": {"dim": store.manifest.dim, "dtype": store.manifest.dtype}})
         self._check_data(store)
-        if not TrialReading(self.folder).is_trained:
-            self._train(store)
+        if TrialReading(self.folder).is_trained:
+            predictor = method_named(self.trial.method).load(self.folder.checkpoint_path)
+            weights = predictor.weights_sha256()
+        else:
+            predictor, weights = self._train(store)
+            store = open_store(self.trial.store)
+            self._check_data(store)
         failpoints.reach("sweeps.worker.trained")
-        self._evaluate(store)
+        self._evaluate(store, predictor, weights)
 
     def _record_start(self, command: str, facts_of_data: Mapping[str, Any]) -> None:
         created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -171,7 +177,8 @@ class _Attempt:
                 )
             )
 
-    def _train(self, store: Store) -> None:
+    def _train(self, store: Store) -> tuple[Predictor, str]:
+        """Trains, and returns the predictor and the digest of its weights."""
         method = method_named(self.trial.method)
         method.train(
             self.trial.config,
@@ -181,10 +188,13 @@ class _Attempt:
             device=self.device,
             report=self._epoch_done,
             should_stop=self._stop_asked,
+            source=source_of(store, self.trial.split),
         )
         predictor = method.load(self.folder.checkpoint_path)
         self.held.check()
-        self.folder.write_training(weights_sha256=predictor.weights_sha256(), train_seconds=predictor.progress.seconds)
+        weights = predictor.weights_sha256()
+        self.folder.write_training(weights_sha256=weights, train_seconds=predictor.progress.seconds)
+        return predictor, weights
 
     def _stop_asked(self) -> bool:
         self.held.check()
@@ -195,17 +205,17 @@ class _Attempt:
         self.journal.epoch(epoch.epoch, {k: v for k, v in epoch.metrics().items() if math.isfinite(v)})
         self.report(epoch)
 
-    def _evaluate(self, store: Store) -> None:
+    def _evaluate(self, store: Store, predictor: Predictor, weights: str) -> None:
         trial = self.trial
-        method = method_named(trial.method)
-        predictor = method.load(self.folder.checkpoint_path)
+        decoding = method_named(trial.method).decoding(trial.config)
+        needs_facts = decoding is not None and decoding.needs_training_facts
         started = time.perf_counter()
         evaluation = evaluate(
             predictor,
             videos_of(store, trial.split, trial.part),
             device=self.device,
-            decoding=method.decoding(trial.config),
-            training_videos=videos_of(store, trial.split, "train"),
+            decoding=decoding,
+            training_videos=videos_of(store, trial.split, "train") if needs_facts else (),
             fps=store.manifest.fps,
             task=trial.task,
             threads=trial.training.threads,
@@ -219,7 +229,7 @@ class _Attempt:
             {
                 **evaluation.to_dict(),
                 "choices": trial.decoding_choices,
-                "weights_sha256": predictor.weights_sha256(),
+                "weights_sha256": weights,
                 "train_seconds": predictor.progress.seconds,
                 "evaluate_seconds": seconds,
             },

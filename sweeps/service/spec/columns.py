@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from mucon.configuration import DEFAULT_METHOD
 from mucon.metrics.catalogue import Unit, metric_of
 
-MUCON = "mucon"
-"""Name of the default method."""
 Prediction = Literal["frames", "segments", "full"]
 
 
@@ -100,7 +99,7 @@ class Variant:
 
     labels: tuple[str, ...]
     settings: Mapping[str, object] = field(default_factory=dict, hash=False)
-    method: str = MUCON
+    method: str = DEFAULT_METHOD
     prediction: Prediction | None = None
     task: Literal["segmentation", "alignment"] = "segmentation"
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from mucon.configuration import DEFAULT_METHOD
 from mucon.errors import InputError, Problem
-from sweeps.service.spec.columns import MUCON, MUCON_COLUMNS, Column, Variant
+from sweeps.service.spec.columns import MUCON_COLUMNS, Column, Variant
 from sweeps.service.spec.figure import Figure
 from sweeps.service.spec.problems import unknown
 from sweeps.service.spec.recipe import BREAKFAST, DEMO
@@ -93,7 +94,7 @@ class Experiment:
         if self.default_row is not None:
             return self
         unchanged = base.with_values(dict(settings))
-        rows = [row for row in self.variants if row.method == MUCON]
+        rows = [row for row in self.variants if row.method == DEFAULT_METHOD]
         equal = [row for row in rows if base.with_values({**row.settings, **settings}) == unchanged]
         of_full = [row for row in equal if row.prediction in (None, "full")]
         return replace(self, default_row=next((row.name for row in of_full + equal), None))

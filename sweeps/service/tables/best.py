@@ -7,10 +7,10 @@ import shlex
 from collections.abc import Iterator
 
 from mucon.config import TrainConfig
-from mucon.configuration import flatten, setting_text
+from mucon.configuration import DEFAULT_METHOD, flatten, setting_text
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import Part, Plan
-from sweeps.service.spec.columns import MUCON, Variant
+from sweeps.service.spec.columns import Variant
 from sweeps.service.stats.summary import Summary
 from sweeps.service.tables.notes import some_rows
 from sweeps.service.tables.standing import Standing
@@ -80,7 +80,7 @@ def _commands(plan: Plan, cell: Cell, folder: TrialFolder, trial: Trial | None) 
 
 def _decoding(row: Variant, folder: TrialFolder, trial: Trial | None) -> list[str]:
     """`decoding.NAME=VALUE` for each value that differs from the checkpoint's, which another row may have trained."""
-    if row.method != MUCON:
+    if row.method != DEFAULT_METHOD:
         return []
     path = folder.checkpoint_path / "config.json"
     trained = TrainConfig.from_dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else TrainConfig()

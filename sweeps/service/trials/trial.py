@@ -6,13 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mucon.configuration import Config
+from mucon.configuration import DEFAULT_METHOD, Config
 from mucon.method import TrainingSettings, training_of
 from mucon.methods import method_named
 from sweeps.service.trials.identity import evaluation_identity, training_identity
-
-MUCON = "mucon"
-"""The method of trials that name none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +38,7 @@ class Trial:
     store: str
     part: str = "test"
     task: str = "segmentation"
-    method: str = MUCON
+    method: str = DEFAULT_METHOD
 
     @property
     def key(self) -> str:
@@ -67,7 +64,7 @@ class Trial:
         data_fingerprint: str,
         store: str,
         task: str = "segmentation",
-        method: str = MUCON,
+        method: str = DEFAULT_METHOD,
     ) -> Trial:
         """The trial of a configuration, including its seed, on a split.
 
@@ -116,7 +113,7 @@ class Trial:
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Trial:
         """The inverse of `to_dict`."""
-        method = value.get("method", MUCON)
+        method = value.get("method", DEFAULT_METHOD)
         return cls(
             identity=value["identity"],
             evaluation=value["evaluation"],

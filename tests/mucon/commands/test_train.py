@@ -22,9 +22,9 @@ from mucon.device import training_line
 from mucon.library import load_predictor
 from mucon.training import train
 from mucon.videos import videos_of, vocabulary_of
-from storage import open_store
+from storage import StoreWriter, open_store
 from tests.helpers.commands import SETTINGS, call, error_line, train_line
-from tests.helpers.factories import small_videos, write_store
+from tests.helpers.factories import VOCABULARY, small_videos, write_store
 from tests.helpers.refusals import refused
 from tests.storage.helpers import change_manifest
 
@@ -193,3 +193,55 @@ def test_control_c_stops_with_a_checkpoint_and_the_same_command_resumes_to_the_s
     stopped, whole = (checkpoints.load(tmp_path / name / "checkpoint") for name in ("run", "whole"))
     assert stopped.progress.finished
     assert weights_sha256(stopped.model) == weights_sha256(whole.model)
+
+
+def test_another_split_in_the_folder_of_a_run_is_one_line_with_both(tmp_path: Path, capsys):
+    store = write_splits(tmp_path / "store")
+    run = tmp_path / "run"
+    assert main(train_line(store, run, epochs=1)) == 0
+    assert "--split 1" in capsys.readouterr().out
+    for split in ("2", "3"):
+        line = [*train_line(store, run, epochs=1), "--split", split]
+        with refused("conflict", str(run), n=1):
+            call(line)
+        text = error_line(capsys, line)
+        assert "split 1" in text
+        assert f"split {split}" in text
+
+
+def test_scores_on_trained_recordings_are_a_warning(tmp_path: Path, capsys):
+    store, run = write_splits(tmp_path / "store"), tmp_path / "run"
+    assert main(train_line(store, run, epochs=1)) == 0
+    capsys.readouterr()
+    evaluate = ["evaluate", str(run), "--store", str(store), "--device", "cpu", "--json", "--split"]
+    for split, seen in (("1", []), ("2", ["v00"])):
+        assert main([*evaluate, split]) == 0
+        lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+        assert len(lines) == len(seen)
+        assert all(repr(id) in line for id, line in zip(seen, lines, strict=True))
+    (run / "checkpoint" / "data.json").unlink()
+    assert main([*evaluate, "1"]) == 0
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+    assert str(run) in line
+
+
+def test_a_warm_start_that_has_seen_test_recordings_is_a_warning(tmp_path: Path, capsys):
+    store, start = write_splits(tmp_path / "store"), tmp_path / "start"
+    assert main(train_line(store, start, epochs=1)) == 0
+    for split, n in (("1", 0), ("2", 1)):
+        capsys.readouterr()
+        more = ["--split", split, "--set", f"training.warm_start={start}"]
+        assert main([*train_line(store, tmp_path / split, epochs=1), *more]) == 0
+        lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+        assert len(lines) == n
+        assert all("training.warm_start" in line for line in lines)
+
+
+def write_splits(path: Path) -> Path:
+    """Three recordings: split 2 trains on other ones than split 1, split 3 on the same ones."""
+    parts = {"v00": ("1:train", "2:test", "3:train"), "v01": ("1:train", "2:train", "3:train")}
+    with StoreWriter(path, dim=5, dtype="float32", vocabulary=VOCABULARY.actions) as writer:
+        for video in small_videos(3):
+            splits = parts.get(video.id, ("1:test", "2:train", "3:test"))
+            writer.add(video.id, video.read(), transcript=video.transcript, lengths=video.lengths, splits=splits)
+    return path

@@ -179,9 +179,9 @@ def test_the_folder_of_another_run_is_refused_and_the_difference_named(tmp_path:
 def test_the_folder_of_a_run_on_other_actions_or_features_is_refused(tmp_path: Path):
     train_small(tmp_path)
     renamed = Vocabulary(("rest", "pour", "stir", "eat"), ("rest",))
-    with refused("conflict", str(tmp_path), ("data",), n=1):
+    with refused("conflict", str(tmp_path), n=1):
         train(CONFIG, small_videos(N_VIDEOS), renamed, folder=tmp_path, device="cpu")
-    with refused("conflict", str(tmp_path), ("data",), n=1):
+    with refused("conflict", str(tmp_path), n=1):
         train_small(tmp_path, videos=small_videos(N_VIDEOS, dim=6))
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mucon.config import TrainConfig
 from mucon.errors import Interrupted
+from mucon.identity.fingerprint import VideoFacts
 from mucon.losses import LossConfig
 from mucon.masks import MaskConfig
 from mucon.training import EpochReport
@@ -21,7 +22,6 @@ from mucon.training.step import SUPERVISED_TERMS, TERMS, FrameLabels, loss_vecto
 from mucon.training.supervision import labelled_of, with_labels
 from mucon.videos import Video
 from sweeps.service.plan.recordings import SplitFacts
-from sweeps.service.trials.identity import VideoFacts
 from sweeps.service.trials.trial import Trial
 from tests.helpers.factories import small_config, small_videos
 from tests.helpers.refusals import refused

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from mucon.training import EpochReport
 from storage import open_store
 from sweeps.service.run.worker import mark_failed, run_trial
 from sweeps.service.trials import lease
@@ -210,3 +211,36 @@ def test_a_store_that_was_replaced_since_the_trial_was_planned_fails_it_before_t
     assert trial.data_fingerprint in outcome.reason
     assert "0" * 16 in outcome.reason
     assert not ResultsFolder(tmp_path).trial(trial.identity).checkpoint_path.exists()
+
+
+def test_a_store_that_is_replaced_during_training_fails_the_evaluation(tiny_store: Path, tmp_path: Path) -> None:
+    store, results = shutil.copytree(tiny_store, tmp_path / "store"), ResultsFolder(tmp_path / "results")
+    trial, other = small.make_trial(store), small.make_store(tmp_path / "other", seed=1)
+
+    def replace_store(epoch: EpochReport) -> None:
+        if epoch.epoch == 1:
+            store.rename(tmp_path / "old")
+            other.rename(store)
+
+    outcome = run_trial(trial, results, device="cpu", report=replace_store)
+    reading = results.reading(trial.identity)
+    assert outcome.state is State.FAILED
+    assert trial.data_fingerprint in str(outcome.reason)
+    assert reading.is_trained  # on the mapped files of the first store
+    assert not reading.n_results
+    assert run_trial(trial, results, device="cpu").state is State.FAILED
+    store.rename(other)
+    (tmp_path / "old").rename(store)
+    epochs: list[EpochReport] = []
+    assert run_trial(trial, results, device="cpu", report=epochs.append).state is State.FINISHED
+    assert not epochs
+
+
+def test_a_trial_that_resumes_on_another_split_or_other_annotation_fails(tiny_store: Path, tmp_path: Path) -> None:
+    trial, results = small.make_trial(tiny_store), ResultsFolder(tmp_path / "results")
+    run_trial(trial, results, device="cpu", should_stop=iter([False] * 9 + [True] * 9).__next__)
+    other = small.make_store(tmp_path / "other", seed=1)
+    moved = dataclasses.replace(small.make_trial(other), identity=trial.identity)
+    outcome = run_trial(moved, results, device="cpu")
+    assert outcome.state is State.FAILED
+    assert str(results.trial(trial.identity).run_path) in str(outcome.reason)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from mucon import checkpoint
 from mucon.config import TrainConfig
 from mucon.errors import InputError
-from sweeps.service.trials.identity import VideoFacts, canonical, data_fingerprint, digest, evaluation_identity
+from mucon.identity.fingerprint import VideoFacts, canonical, data_fingerprint, digest
+from sweeps.service.trials.identity import evaluation_identity
 from sweeps.service.trials.trial import Trial
 from tests.mucon.inference.test_predictions import checkpoint as small_checkpoint
 
