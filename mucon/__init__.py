@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mucon.library import Model, Segment, Segments, load
 
-__all__ = ["NUMERICS", "Model", "Segment", "Segments", "load"]
+__all__ = ["EVALUATION", "NUMERICS", "Model", "Segment", "Segments", "load"]
 
 NUMERICS = 1
 """Version of the arithmetic of training: raised whenever the same configuration trains to other weights."""
+EVALUATION = 1
+"""Version of decoding and metrics: raised whenever the same weights and choices give other predictions or scores."""
 
 
 def __getattr__(name: str) -> object:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 from mucon.configuration import Config, convert, field_types, flatten, parse_settings, setting_text
 from mucon.decoding.config import DecodingConfig
@@ -30,7 +31,6 @@ class TrainConfig(Config):
 
     NOT_TRAINED: ClassVar[tuple[str, ...]] = (
         "decoding",
-        "training.precision",
         "training.progress_every",
         "training.progress_videos",
         "training.threads",
@@ -48,6 +48,44 @@ class TrainConfig(Config):
         if self.seed < 0:
             raise InputError(Problem(rule="range", place="seed", value=self.seed, expected="at least 0"))
 
-    def unused(self) -> tuple[str, ...]:
-        """An absolute epoch takes precedence over the fraction at which the learning rate drops."""
-        return () if self.training.lr_drop_epoch is None else ("training.lr_drop_fraction",)
+    def canonical(self, *, labelled: bool | None = None) -> Self:
+        """See `Config.canonical`; the drop of the learning rate and teacher forcing are whole numbers of epochs."""
+        plain = self.with_defaults(self.without_effect(labelled))
+        training, epochs = plain.training, plain.training.epochs
+        values: dict[str, Any] = {
+            "training.teacher_forcing": training.forced_epochs / epochs,
+            "training.lr_drop_fraction": TrainingConfig().lr_drop_fraction,
+            "training.lr_drop_epoch": training.drop_after,
+        }
+        if training.lr_drop_factor == 1 or training.drop_after >= epochs:
+            values |= {"training.lr_drop_factor": 1.0, "training.lr_drop_epoch": None}
+        elif training.drop_after == TrainingConfig(epochs=epochs).drop_after:
+            values["training.lr_drop_epoch"] = None
+        return plain.with_values(values)
+
+    def without_effect(self, labelled: bool | None) -> Iterator[str]:
+        """Paths of settings without effect beside the others; see `Config.without_effect`."""
+        loss, mask = self.loss, self.mask
+        if labelled is None:
+            labelled = self.training.labelled > 0
+        if not self.backbone.pool_after:
+            yield "backbone.upsampling"
+        if self.backbone.kind == "single":
+            yield "backbone.dilation"
+        if loss.mutual_consistency == 0:
+            yield from (path for path in field_types(TrainConfig) if path.startswith("mask."))
+            yield "loss.consistency"
+        elif mask.overlap == 0:
+            yield "mask.overlap_rule"
+        if loss.mutual_consistency == 0 or loss.consistency == "frame":
+            yield from ("loss.over_segments", "loss.normalise", "loss.detach_length")
+        elif loss.normalise == "stretched_length" and mask.overlap == 0:
+            yield "loss.normalise"
+        if loss.length == 0:
+            yield from ("loss.length_width", "loss.length_on_labelled")
+        if loss.smoothing == 0:
+            yield from ("loss.smoothing_threshold", "loss.smoothing_rule", "loss.smoothing_detached")
+        if not labelled:
+            yield from ("loss.frame", "loss.supervised_length", "loss.length_on_labelled")
+        if not labelled or loss.supervised_length == 0:
+            yield "loss.supervised_length_rule"

@@ -98,17 +98,32 @@ class Config:
         return {path: value for path, value in flatten(self.to_dict()).items() if value != default[path]}
 
     def trained_differences(self) -> dict[str, Any]:
-        """`differences` without the seed and without settings that do not change the trained weights."""
-        ignored = ("seed", *self.NOT_TRAINED, *self.unused())
+        """`differences` without the seed and without settings that never change the trained weights."""
+        ignored = ("seed", *self.NOT_TRAINED)
         return {
             path: value
             for path, value in self.differences().items()
             if not any(path == part or path.startswith(part + ".") for part in ignored)
         }
 
-    def unused(self) -> tuple[str, ...]:
-        """Paths without effect because another setting takes precedence."""
+    def canonical(self, *, labelled: bool | None = None) -> Self:
+        """The configuration that all configurations of the same training share.
+
+        Settings without effect beside the others have their defaults; settings with several forms have one.
+
+        Args:
+            labelled: whether any video is labelled; None: as `training.labelled` says.
+        """
+        return self.with_defaults(self.without_effect(labelled))
+
+    def without_effect(self, labelled: bool | None) -> Iterable[str]:
+        """Paths of settings without effect beside the others."""
         return ()
+
+    def with_defaults(self, paths: Iterable[str]) -> Self:
+        """A copy with the defaults at some paths."""
+        default = flatten(type(self)().to_dict())
+        return self.with_values({path: default[path] for path in paths})
 
 
 def flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

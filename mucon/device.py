@@ -37,6 +37,16 @@ def usable_precision(requested: Precision, device: torch.device) -> Precision:
     return requested
 
 
+def planned_precision(requested: Precision, device: str) -> Precision:
+    """The precision of trainings on a kind of device, `cpu` or `cuda`, that may be in other machines.
+
+    Without a GPU here, those of a cluster are taken to have bfloat16; their workers check it.
+    """
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        return requested
+    return usable_precision(requested, torch.device(device))
+
+
 def choose_device(name: str) -> torch.device:
     """The device of a name; `auto` is the current GPU, or the CPU without one. A GPU always has its index.
 

@@ -31,7 +31,8 @@ class TrainingConfig:
         clip_norm: maximum norm of the gradient of each of the two parameter groups (backbone, encoder and its two
             linear layers; everything else).
         precision: precision of the backbone and the frame branch; `bfloat16` requires a device with instructions for
-            it, otherwise float32 is used. Weights, segment branch and losses are always float32.
+            it, otherwise float32 is used and recorded. Weights, segment branch, losses and inference are always
+            float32.
         compile: pass masks and losses through torch.compile: with their gradients 140 small operations per step, about
             a sixth of a step's launches on a GPU. This takes a minute at the start and needs a C++ compiler (on a GPU,
             triton). Intended for GPUs; on a CPU they are 2 % of a step. The last bits of a resumed run may then differ

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from mucon.errors import InputError, Problem, check_ranges
@@ -57,6 +57,18 @@ class DecodingConfig:
     def needs_training_facts(self) -> bool:
         """Decoding needs statistics of the training videos."""
         return self.transcripts == "training" or self.class_prior == "training"
+
+    def canonical(self, task: str = "segmentation") -> DecodingConfig:
+        """The choices that all choices with the same predictions share: defaults where they have no effect.
+
+        Args:
+            task: `segmentation`, or `alignment`, whose transcripts are given.
+        """
+        unused = ["length_prior"] if self.method == "published" else []
+        if task == "alignment":
+            unused += ["transcripts", "beam", "prefix_beam"]
+        default = DecodingConfig()
+        return replace(self, **{name: getattr(default, name) for name in unused})
 
     def __post_init__(self) -> None:
         longest, prefixes = self.max_length, self.prefix_beam

@@ -147,7 +147,14 @@ class Learner(Protocol):
 
 
 def resume(
-    path: Path, *, method: str, config: Config, size: Mapping[str, Any], vocabulary: Vocabulary, data: TrainedOn
+    path: Path,
+    *,
+    method: str,
+    config: Config,
+    size: Mapping[str, Any],
+    vocabulary: Vocabulary,
+    data: TrainedOn,
+    labelled: bool,
 ) -> Saved | None:
     """The checkpoint that training resumes from, or None if there is none.
 
@@ -158,6 +165,7 @@ def resume(
         size: the parts of the network's size that the data determine.
         vocabulary: actions of the data.
         data: the data.
+        labelled: whether any video is labelled.
 
     Raises:
         InputError: the checkpoint is damaged, or belongs to another run or to other data.
@@ -168,7 +176,7 @@ def resume(
     if not files.exists(path):
         return None
     saved = files.read(path)
-    different = ["method"] if saved.method != method else _differences(path, saved, config)
+    different = ["method"] if saved.method != method else _differences(path, saved, config, labelled)
     other_data = None if saved.trained_on is None else saved.trained_on.conflict(path.parent, data)
     fits = saved.method != method or (dict(size), vocabulary) == (dict(saved.size), saved.vocabulary)
     if not fits and other_data is None:
@@ -197,10 +205,10 @@ def _warn_of_unknown_data(run: Path) -> None:
     warnings.warn(DataWarning(Problem(rule="missing", place=str(run), message=message, hint=hint)), stacklevel=5)
 
 
-def _differences(path: Path, saved: Saved, config: Config) -> list[str]:
+def _differences(path: Path, saved: Saved, config: Config, labelled: bool) -> list[str]:
     with files.parsing(path / files.CONFIG):
         before = type(config).from_dict(saved.config)
-    requested, trained = config.trained_differences(), before.trained_differences()
+    requested, trained = (one.canonical(labelled=labelled).trained_differences() for one in (config, before))
     settings = sorted(key for key in {*requested, *trained} if requested.get(key) != trained.get(key))
     return [*settings, *(["seed"] if config.seed != before.seed else [])]
 

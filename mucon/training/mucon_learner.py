@@ -154,12 +154,14 @@ class MuConLearner:
         dim: int,
         source: Source | None = None,
     ) -> None:
+        precision = usable_precision(config.training.precision, device)
+        if precision != config.training.precision:
+            _warn_of_precision(device)
+            config = config.override("training.precision", precision)
         self.config, self.seed = config, config.seed
         self.schedule: Schedule = config.training
         self.videos, self.vocabulary, self.device = videos, vocabulary, device
-        self.dtype = getattr(torch, usable_precision(config.training.precision, device))
-        if self.dtype != getattr(torch, config.training.precision):
-            _warn_of_precision(device)
+        self.dtype = getattr(torch, precision)
         size = network_size(videos, vocabulary, dim)
         path = folder / "checkpoint"
         self.trained_on = TrainedOn.of(videos, vocabulary, source or Source())
@@ -168,8 +170,9 @@ class MuConLearner:
             method=DEFAULT_METHOD,
             config=config,
             size=asdict(size),
-            data=self.trained_on,
             vocabulary=vocabulary,
+            data=self.trained_on,
+            labelled=any(video.labelled for video in videos),
         )
         self.trained_on = replace(self.trained_on, earlier=self._earlier(saved))
         self.progress = Progress() if saved is None else saved.progress

@@ -120,3 +120,7 @@ class FrameConfig(Config):
 
     def __post_init__(self) -> None:
         check_ranges("", [("seed", self.seed, "at least 0", self.seed >= 0)])
+
+    def without_effect(self, labelled: bool | None) -> tuple[str, ...]:
+        """The threshold of a smoothing loss without weight."""
+        return ("loss.threshold",) if self.loss.smoothing == 0 else ()

@@ -65,7 +65,15 @@ class FrameLearner:
         self.size = {"dim": dim, "n_actions": vocabulary.n_actions}
         path = folder / "checkpoint"
         self.trained_on = TrainedOn.of(self.videos, vocabulary, source or Source())
-        saved = resume(path, method=method, config=config, size=self.size, data=self.trained_on, vocabulary=vocabulary)
+        saved = resume(
+            path,
+            method=method,
+            config=config,
+            size=self.size,
+            vocabulary=vocabulary,
+            data=self.trained_on,
+            labelled=True,
+        )
         self.progress = Progress() if saved is None else saved.progress
         network = build_network(config.network, **self.size, seed=config.seed)
         if saved is not None:

@@ -26,7 +26,7 @@ from sweeps.service.text import say
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mucon.configuration import DEFAULT_METHOD, Config
+    from mucon.configuration import Config
     from sweeps.service.plan.plan import Plan
     from sweeps.service.spec.experiment import Collection, Experiment
     from sweeps.service.spec.recipe import Base
@@ -68,11 +68,10 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
         The exit status.
     """
     options = script_parser(sweep, program).parse(words)
-    from mucon.configuration import parse_settings
+    from mucon.configuration import DEFAULT_METHOD, parse_settings
     from mucon.methods import method_named
     from sweeps.service.driver import Options, run_plan
     from sweeps.service.plan.plan import make_plan
-    from sweeps.service.plan.recordings import warm_start_problems
     from sweeps.service.plan.sweep_folder import SweepInfo
     from sweeps.service.run.estimate import dry_run
     from sweeps.service.run.resources import place_trials
@@ -103,6 +102,7 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
     settings: dict[str, object] = {} if options.epochs is None else {"training.epochs": options.epochs}
     settings |= parse_settings(options.set)
     seeds = options.seeds or (sweep.demo_seeds if demo else sweep.seeds)
+    placement = place_trials(options.device, options.cpus_per_trial, options.gpus_per_trial)
     plan, trials = make_plan(
         sweep,
         store=store,
@@ -111,10 +111,11 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
         seeds=range(1, seeds + 1),
         splits=options.split or sweep.splits,
         results=results,
+        device=placement.device,
     )
     recipes = ", ".join(dict.fromkeys(recipe_name(base(table)) for table in sweep.experiments))
     _print_header(plan, recipes, seeds, console)
-    for problem in warm_start_problems(trials.values()):
+    for problem in plan.warnings:
         say(console, f"warning: {problem}")
     if options.dry_run:
         return dry_run(plan, trials, placement, console)

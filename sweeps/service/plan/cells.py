@@ -62,6 +62,7 @@ def expand(
     splits: Sequence[str],
     fingerprint: Callable[[str, Config], str],
     store: str,
+    usable: Callable[[Config], Config] = lambda config: config,
 ) -> dict[Cell, Trial]:
     """Every row of an experiment on every split with every seed.
 
@@ -73,6 +74,7 @@ def expand(
         splits: names.
         fingerprint: returns the fingerprint of a split's data for a configuration.
         store: absolute path of the store.
+        usable: returns a configuration in the precision that the device of the trials supports.
 
     Returns:
         Cell -> trial, seed by seed, so that an interrupted sweep has all rows with fewer seeds rather than fewer rows
@@ -82,7 +84,8 @@ def expand(
         InputError: an unknown setting, a wrong value, or rows that become the same trial.
     """
     configs = [
-        (row, base(row.method).with_values({**row.settings, **settings(row.method)})) for row in experiment.variants
+        (row, usable(base(row.method).with_values({**row.settings, **settings(row.method)})))
+        for row in experiment.variants
     ]
     trials: dict[Cell, Trial] = {}
     for seed in seeds:
@@ -101,20 +104,20 @@ def expand(
                     variant=variant, split=split, seed=seed, identity=trial.identity, evaluation=trial.evaluation
                 )
                 trials[cell] = trial
-    problems = list(_merged_rows(experiment.name, list(trials), settings))
+    problems = list(_merged_rows(experiment.name, trials, settings))
     if problems:
         raise InputError(problems)
     return trials
 
 
 def _merged_rows(
-    table: str, cells: Sequence[Cell], settings: Callable[[str], Mapping[str, object]]
+    table: str, trials: Mapping[Cell, Trial], settings: Callable[[str], Mapping[str, object]]
 ) -> Iterator[Problem]:
-    """One problem per pair of rows that are the same trial."""
+    """One problem per pair of rows with the same settings; rows that differ in settings without effect may share."""
     first: dict[tuple[str, str | None], Variant] = {}
     reported: set[tuple[str, str]] = set()
-    for cell in cells:
-        other = first.setdefault((cell.key, cell.variant.prediction), cell.variant)
+    for cell, trial in trials.items():
+        other = first.setdefault((trial.literal, cell.variant.prediction), cell.variant)
         pair = (other.name, cell.variant.name)
         if other is cell.variant or pair in reported:
             continue
@@ -122,6 +125,8 @@ def _merged_rows(
         given = settings(cell.variant.method)
         shared = sorted(set(given) & (set(other.settings) | set(cell.variant.settings)))
         because = f" with --set {' '.join(f'{path}={given[path]}' for path in shared)}" if shared else ""
+        if not shared and "bfloat16" in [row.settings.get("training.precision") for row in (other, cell.variant)]:
+            because = " on a device without bfloat16 instructions"
         message = f"rows {other.name!r} and {cell.variant.name!r} are the same trial{because}"
         hint = "leave the setting out, or select one of the rows with --rows" if shared else ""
         yield Problem(rule="duplicate", place=table, value=pair, message=message, hint=hint)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mucon.configuration import DEFAULT_METHOD, Config
+from mucon.device import planned_precision
 from mucon.errors import InputError, Problem, nearest, some
 from mucon.method import training_of
 from mucon.methods import method_named
@@ -20,7 +21,9 @@ from sweeps.service.plan.recordings import (
     split_data,
     split_facts,
     split_names,
+    warm_start_problems,
 )
+from sweeps.service.plan.stored import as_stored
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.spec.figure import Figure
@@ -60,6 +63,7 @@ class Plan:
         splits: by name.
         results: the results folder.
         store: absolute path of the store.
+        warnings: what looks suspicious; empty in a plan that is read.
     """
 
     name: str
@@ -68,6 +72,7 @@ class Plan:
     splits: Mapping[str, SplitData]
     results: ResultsFolder
     store: str
+    warnings: tuple[Problem, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -167,6 +172,7 @@ def make_plan(
     seeds: Sequence[int],
     splits: Sequence[str],
     results: ResultsFolder,
+    device: str = "cpu",
 ) -> tuple[Plan, dict[str, Trial]]:
     """The plan of a sweep over a store, and each of its trials by key.
 
@@ -178,6 +184,7 @@ def make_plan(
         seeds: one trial of each row and split per seed.
         splits: names, or `all` alone.
         results: the results folder.
+        device: `cpu` or `cuda`, where trials compute; bfloat16 is planned as float32 where it is not usable.
 
     Raises:
         InputError: wrong settings, or recordings without the annotations that training or scoring needs.
@@ -202,10 +209,23 @@ def make_plan(
             fingerprints[key] = facts[split].fingerprint(share, config.seed)
         return fingerprints[key]
 
-    parts, trials = [], {}
-    for shape in experiment.experiments:
-        table = shape.with_default_row(base(shape, DEFAULT_METHOD), given(DEFAULT_METHOD))
-        cells = expand(
+    warnings: dict[str, Problem] = {}
+
+    def usable(config: Config) -> Config:
+        """The configuration in the precision that the device supports."""
+        precision = planned_precision(training_of(config).precision, device)
+        if precision == training_of(config).precision:
+            return config
+        message = f"{device} has no bfloat16 instructions; these trials are float32 trials"
+        place = "training.precision"
+        warnings[place] = Problem(rule="unsupported", place=place, value="bfloat16", message=message)
+        return config.override(place, precision)
+
+    tables = [
+        shape.with_default_row(base(shape, DEFAULT_METHOD), given(DEFAULT_METHOD)) for shape in experiment.experiments
+    ]
+    asked = [
+        expand(
             table,
             base=partial(base, table),
             settings=given,
@@ -213,9 +233,16 @@ def make_plan(
             splits=tuple(names),
             fingerprint=fingerprint,
             store=absolute(store),
+            usable=usable,
         )
-        parts.append(Part(experiment=table, cells=tuple(cells), pooling=poolings[table.name]))
-        trials.update({trial.key: trial for trial in cells.values()})
+        for table in tables
+    ]
+    stored = as_stored(asked, results)
+    parts = [
+        Part(experiment=table, cells=tuple(cells), pooling=poolings[table.name])
+        for table, cells in zip(tables, stored, strict=True)
+    ]
+    trials = {trial.key: trial for cells in stored for trial in cells.values()}
     plan = Plan(
         name=experiment.name,
         title=experiment.title,
@@ -223,6 +250,7 @@ def make_plan(
         splits=data,
         results=results,
         store=absolute(store),
+        warnings=(*warnings.values(), *warm_start_problems(trials.values())),
     )
     return plan, trials
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import mucon
 from mucon.device import choose_device
 from mucon.errors import InputError, Problem
 from mucon.methods import method_named
@@ -101,6 +102,9 @@ def reproduce(
     """
     before = finished_trial(results.find_trial(run))
     trial = Trial.from_dict(before.trial)
+    precision = before.training_environment.get("precision", trial.training.precision)
+    if precision != trial.training.precision:  # earlier versions recorded the requested one
+        trial = replace(trial, config=trial.config.override("training.precision", precision))
     trial = trial if store is None else replace(trial, store=absolute(store))
     fingerprint = split_facts(open_store(Path(trial.store)), trial.split).fingerprint(
         trial.training.labelled, trial.config.seed
@@ -181,6 +185,9 @@ def _environment_changes(before: TrialReading, after: TrialReading) -> Iterator[
     now = method_named(before.trial["method"]).numerics
     if numerics != now:
         yield "numerics", (numerics, f"{now} (the arithmetic was changed on purpose)")
+    version = (before.first_result or {}).get("evaluation_version", 1)
+    if version != mucon.EVALUATION:
+        yield "evaluation version", (version, f"{mucon.EVALUATION} (decoding or metrics were changed on purpose)")
     old, new = before.training_environment, after.training_environment
     if not old:
         yield "environment", ("not recorded", "recorded")

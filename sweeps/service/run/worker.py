@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import mucon
+from mucon.device import choose_device, usable_precision
 from mucon.errors import Diverged, InputError, Interrupted, Problem
 from mucon.evaluation import Evaluation, evaluate
 from mucon.method import Predictor
@@ -138,6 +140,7 @@ class _Attempt:
             raise
         self._record_start(command, {"data": {"dim": store.manifest.dim, "dtype": store.manifest.dtype}})
         self._check_data(store)
+        self._check_precision()
         if TrialReading(self.folder).is_trained:
             predictor = method_named(self.trial.method).load(self.folder.checkpoint_path)
             weights = predictor.weights_sha256()
@@ -176,6 +179,13 @@ class _Attempt:
                     hint="the store was replaced after the sweep was planned; run the sweep again",
                 )
             )
+
+    def _check_precision(self) -> None:
+        """Raises an error if this device would train in another precision than that of the trial's identity."""
+        asked = self.trial.training.precision
+        if usable_precision(asked, choose_device(self.device)) != asked:
+            message = f"{self.device} of {socket.gethostname()} has no {asked} instructions"
+            raise InputError(Problem(rule="unsupported", place="training.precision", value=asked, message=message))
 
     def _train(self, store: Store) -> tuple[Predictor, str]:
         """Trains, and returns the predictor and the digest of its weights."""
@@ -229,6 +239,7 @@ class _Attempt:
             {
                 **evaluation.to_dict(),
                 "choices": trial.decoding_choices,
+                "evaluation_version": mucon.EVALUATION,
                 "weights_sha256": weights,
                 "train_seconds": predictor.progress.seconds,
                 "evaluate_seconds": seconds,

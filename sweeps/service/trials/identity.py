@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import mucon
 from mucon.configuration import DEFAULT_METHOD
 from mucon.identity.fingerprint import digest
 
@@ -24,9 +25,9 @@ def training_identity(
     """The identity of a training.
 
     Args:
-        settings: configuration path -> value of the settings that affect the trained weights and differ from the
-            recipe-independent defaults, so that a new option does not change old identities. Values have the
-            configuration's types: 1 and 1.0 are the same for a float setting.
+        settings: configuration path -> value of the settings that affect the trained weights, in their canonical form
+            (`Config.canonical`), and differ from the recipe-independent defaults, so that a new option does not change
+            old identities. Values have the configuration's types: 1 and 1.0 are the same for a float setting.
         split: name of the split.
         seed: random seed.
         fingerprint: `data_fingerprint` of the split.
@@ -55,6 +56,18 @@ def evaluation_identity(settings: Mapping[str, object], *, part: str = "test", t
         settings: path -> value of the decoding settings that differ from the defaults.
         part: part of the split that is evaluated.
         task: `segmentation`, which does not affect the identity so that older evaluations keep theirs, or `alignment`.
+
+    `mucon.EVALUATION` affects it from version 2 on.
     """
-    more = {} if task == "segmentation" else {"task": task}
+    more: dict[str, object] = {} if task == "segmentation" else {"task": task}
+    if mucon.EVALUATION > 1:
+        more["version"] = mucon.EVALUATION
     return digest({"settings": settings, "part": part, **more})
+
+
+def earlier_settings(settings: Mapping[str, object]) -> dict[str, object]:
+    """The settings of a configuration, canonical or not, that were in the identities of earlier versions."""
+    ignored = {"training.precision"}
+    if "training.lr_drop_epoch" in settings:
+        ignored.add("training.lr_drop_fraction")
+    return {path: value for path, value in settings.items() if path not in ignored}

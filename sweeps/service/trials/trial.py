@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from mucon.configuration import DEFAULT_METHOD, Config
+from mucon.decoding.config import DecodingConfig
 from mucon.method import TrainingSettings, training_of
 from mucon.methods import method_named
-from sweeps.service.trials.identity import evaluation_identity, training_identity
+from sweeps.service.trials.identity import earlier_settings, evaluation_identity, training_identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,11 @@ class Trial:
         store: absolute path of the store.
         part: the evaluated part of the split.
         task: `segmentation` or `alignment`.
+        earlier: identity under which earlier versions stored the training, which then depended on settings without
+            effect and not on the precision.
+        earlier_evaluation: the same for the evaluation.
+        literal: key of the settings as they are given; trials with another one may still share a training. These three
+            serve planning; workers do not get them.
     """
 
     identity: str
@@ -39,6 +45,9 @@ class Trial:
     part: str = "test"
     task: str = "segmentation"
     method: str = DEFAULT_METHOD
+    earlier: str = field(default="", compare=False)
+    earlier_evaluation: str = field(default="", compare=False)
+    literal: str = field(default="", compare=False)
 
     @property
     def key(self) -> str:
@@ -73,17 +82,27 @@ class Trial:
         """
         named = method_named(method)
         config = type(config).from_dict(config.to_dict())  # turns 1 into 1.0 for settings that are floats
-        differences = {path: value for path, value in config.differences().items() if path != "seed"}
-        return cls(
-            identity=training_identity(
-                named.identifying(config),
+
+        def identity(settings: Mapping[str, Any]) -> str:
+            return training_identity(
+                settings,
                 split=split,
                 seed=config.seed,
                 fingerprint=data_fingerprint,
                 numerics=named.numerics,
                 method=method,
-            ),
-            evaluation=evaluation_identity(_decoding_choices(differences), task=task),
+            )
+
+        differences = {path: value for path, value in config.differences().items() if path != "seed"}
+        settings = named.identifying(config)
+        used, choices = _used_choices(named.decoding(config), task), _decoding_choices(differences)
+        earlier_evaluation = evaluation_identity(choices, task=task)
+        return cls(
+            identity=identity(named.identifying(config.canonical())),
+            evaluation=evaluation_identity(used, task=task),
+            earlier=identity(earlier_settings(settings)),
+            earlier_evaluation=earlier_evaluation,
+            literal=f"{identity(settings)}-{earlier_evaluation}",
             config=config,
             differences=differences,
             split=split,
@@ -126,6 +145,12 @@ class Trial:
             task=value.get("task", "segmentation"),  # absent in older trials
             method=method,
         )
+
+
+def _used_choices(decoding: DecodingConfig | None, task: str) -> dict[str, Any]:
+    """Path -> value of the decoding settings that affect the predictions of a task and differ from the defaults."""
+    used, default = (asdict(one) if one else {} for one in (decoding and decoding.canonical(task), DecodingConfig()))
+    return {f"decoding.{name}": value for name, value in used.items() if value != default[name]}
 
 
 def _decoding_choices(differences: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mucon.checkpoint_files import DATA
 from mucon.config import TrainConfig
-from mucon.errors import Interrupted
+from mucon.errors import DataWarning, Interrupted
 from mucon.identity.fingerprint import VideoFacts
 from mucon.losses import LossConfig
 from mucon.masks import MaskConfig
@@ -227,6 +228,9 @@ def test_a_run_whose_labelled_videos_changed_is_not_resumed(tmp_path: Path):
         train_small(tmp_path, config, should_stop=StopAfter(2))
     recorded = json.loads((tmp_path / "labelled.json").read_text())["videos"]
     other = [without_lengths(video) if video.id == recorded[0] else video for video in small_videos(3)]
-    with refused("mismatch", str(tmp_path / "labelled.json"), n=1) as refusal:
+    with refused("conflict", str(tmp_path), n=1):
+        train_small(tmp_path, config, videos=other)
+    (tmp_path / "checkpoint" / DATA).unlink()
+    with pytest.warns(DataWarning), refused("mismatch", str(tmp_path / "labelled.json"), n=1) as refusal:
         train_small(tmp_path, config, videos=other)
     assert recorded[0] in refusal.values[0]
