@@ -36,6 +36,7 @@ def labelled_of(annotated: Iterable[str], n_videos: int, share: float, seed: int
         message = f"{share:g} of {n_videos} training videos are {count}, but only {len(names)} have frame labels"
         hint = "annotate more videos or lower the share"
         raise InputError(Problem(rule="range", place="training.labelled", value=share, message=message, hint=hint))
+    # The order of epoch 0x1AB has the same seed. Another one would label other videos in runs of mixed supervision.
     order = np.random.default_rng([seed, 0x1AB]).permutation(len(names))
     return tuple(names[i] for i in order[:count])
 
