@@ -115,8 +115,6 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
     )
     recipes = ", ".join(dict.fromkeys(recipe_name(base(table)) for table in sweep.experiments))
     _print_header(plan, recipes, seeds, console)
-    for problem in plan.warnings:
-        say(console, f"warning: {problem}")
     if options.dry_run:
         return dry_run(plan, trials, placement, console)
     command = f"{program or shlex.quote(Path(sys.argv[0]).name)} {shlex.join(words)}".rstrip()
@@ -226,3 +224,5 @@ def _print_header(plan: Plan, recipe: str, seeds: int, console: Console) -> None
     rows = sum(len(part.experiment.variants) for part in plan.parts)
     size = f"recipe {recipe}, {rows} rows, {seeds} seeds"
     say(console, f"store {plan.store}, split {', '.join(plan.splits)}, {size}")
+    for problem in plan.warnings:
+        say(console, f"warning: {problem}")

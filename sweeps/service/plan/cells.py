@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mucon.configuration import DEFAULT_METHOD, Config, field_types
+from mucon.device import planned_precision
 from mucon.errors import InputError, Problem
+from mucon.method import training_of
 from mucon.methods import method_named
 from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Collection, Experiment
@@ -53,6 +55,34 @@ def settings_by_method(
     return lambda method: {path: value for path, value in settings.items() if path in paths[method] | unknown}
 
 
+def row_configs(
+    experiment: Experiment, base: Callable[[str], Config], settings: Callable[[str], Mapping[str, object]]
+) -> list[tuple[Variant, Config]]:
+    """The rows of an experiment with their configurations, see `expand`.
+
+    Raises:
+        InputError: an unknown setting, or a wrong value.
+    """
+    return [
+        (row, base(row.method).with_values({**row.settings, **settings(row.method)})) for row in experiment.variants
+    ]
+
+
+def usable(config: Config, device: str) -> Config:
+    """The configuration in the precision that trainings on a device, `cpu` or `cuda`, really use."""
+    asked = training_of(config).precision
+    precision = planned_precision(asked, device)
+    return config if precision == asked else config.override("training.precision", precision)
+
+
+def precision_problems(configs: Iterable[Config], device: str) -> list[Problem]:
+    """The problem of configurations whose precision is not usable on a device."""
+    if all(usable(config, device) == config for config in configs):
+        return []
+    message = f"{device} has no bfloat16 instructions; these trials are planned and trained in float32"
+    return [Problem(rule="unsupported", place="training.precision", value="bfloat16", message=message)]
+
+
 def expand(
     experiment: Experiment,
     *,
@@ -62,7 +92,7 @@ def expand(
     splits: Sequence[str],
     fingerprint: Callable[[str, Config], str],
     store: str,
-    usable: Callable[[Config], Config] = lambda config: config,
+    device: str = "cpu",
 ) -> dict[Cell, Trial]:
     """Every row of an experiment on every split with every seed.
 
@@ -74,7 +104,7 @@ def expand(
         splits: names.
         fingerprint: returns the fingerprint of a split's data for a configuration.
         store: absolute path of the store.
-        usable: returns a configuration in the precision that the device of the trials supports.
+        device: `cpu` or `cuda`, see `usable`.
 
     Returns:
         Cell -> trial, seed by seed, so that an interrupted sweep has all rows with fewer seeds rather than fewer rows
@@ -83,10 +113,7 @@ def expand(
     Raises:
         InputError: an unknown setting, a wrong value, or rows that become the same trial.
     """
-    configs = [
-        (row, usable(base(row.method).with_values({**row.settings, **settings(row.method)})))
-        for row in experiment.variants
-    ]
+    configs = [(row, usable(config, device)) for row, config in row_configs(experiment, base, settings)]
     trials: dict[Cell, Trial] = {}
     for seed in seeds:
         for split in splits:

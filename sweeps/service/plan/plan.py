@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from mucon.configuration import DEFAULT_METHOD, Config
-from mucon.device import planned_precision
 from mucon.errors import InputError, Problem, nearest, some
 from mucon.method import training_of
 from mucon.methods import method_named
 from storage import open_store
-from sweeps.service.plan.cells import Cell, expand, settings_by_method
+from sweeps.service.plan.cells import Cell, expand, precision_problems, row_configs, settings_by_method
 from sweeps.service.plan.recordings import (
     SplitData,
+    SplitFacts,
     absolute,
     split_data,
     split_facts,
@@ -193,37 +193,13 @@ def make_plan(
     opened = open_store(store)
     names = split_names(opened) if list(splits) == ["all"] else splits
     given = settings_by_method(experiment, settings)
-    bases = {
-        table.name: base(table, DEFAULT_METHOD).with_values(given(DEFAULT_METHOD)) for table in experiment.experiments
-    }
-    poolings = {name: method_named(DEFAULT_METHOD).pooling(config) for name, config in bases.items()}
+    default, pooling = given(DEFAULT_METHOD), method_named(DEFAULT_METHOD).pooling
+    bases = {table.name: base(table, DEFAULT_METHOD) for table in experiment.experiments}
+    poolings = {name: pooling(config.with_values(default)) for name, config in bases.items()}
     facts = {name: split_facts(opened, name) for name in names}
     data = {name: split_data(opened, name, facts[name], set(poolings.values())) for name in names}
-    fingerprints: dict[tuple[str, float, int | None], str] = {}
-
-    def fingerprint(split: str, config: Config) -> str:
-        """Hashes once for all cells with the same training data."""
-        share = training_of(config).labelled
-        key = (split, share, config.seed if share else None)
-        if key not in fingerprints:
-            fingerprints[key] = facts[split].fingerprint(share, config.seed)
-        return fingerprints[key]
-
-    warnings: dict[str, Problem] = {}
-
-    def usable(config: Config) -> Config:
-        """The configuration in the precision that the device supports."""
-        precision = planned_precision(training_of(config).precision, device)
-        if precision == training_of(config).precision:
-            return config
-        message = f"{device} has no bfloat16 instructions; these trials are float32 trials"
-        place = "training.precision"
-        warnings[place] = Problem(rule="unsupported", place=place, value="bfloat16", message=message)
-        return config.override(place, precision)
-
-    tables = [
-        shape.with_default_row(base(shape, DEFAULT_METHOD), given(DEFAULT_METHOD)) for shape in experiment.experiments
-    ]
+    fingerprint = _fingerprints(facts)
+    tables = [shape.with_default_row(bases[shape.name], default) for shape in experiment.experiments]
     asked = [
         expand(
             table,
@@ -233,26 +209,40 @@ def make_plan(
             splits=tuple(names),
             fingerprint=fingerprint,
             store=absolute(store),
-            usable=usable,
+            device=device,
         )
         for table in tables
     ]
     stored = as_stored(asked, results)
-    parts = [
-        Part(experiment=table, cells=tuple(cells), pooling=poolings[table.name])
-        for table, cells in zip(tables, stored, strict=True)
-    ]
+    configs = [config for table in tables for _, config in row_configs(table, partial(base, table), given)]
     trials = {trial.key: trial for cells in stored for trial in cells.values()}
     plan = Plan(
         name=experiment.name,
         title=experiment.title,
-        parts=tuple(parts),
+        parts=tuple(
+            Part(experiment=table, cells=tuple(cells), pooling=poolings[table.name])
+            for table, cells in zip(tables, stored, strict=True)
+        ),
         splits=data,
         results=results,
         store=absolute(store),
-        warnings=(*warnings.values(), *warm_start_problems(trials.values())),
+        warnings=(*precision_problems(configs, device), *warm_start_problems(trials.values())),
     )
     return plan, trials
+
+
+def _fingerprints(facts: Mapping[str, SplitFacts]) -> Callable[[str, Config], str]:
+    """Returns the fingerprint of a split's data for a configuration; cells with the same data share it."""
+    fingerprints: dict[tuple[str, float, int | None], str] = {}
+
+    def fingerprint(split: str, config: Config) -> str:
+        share = training_of(config).labelled
+        key = (split, share, config.seed if share else None)
+        if key not in fingerprints:
+            fingerprints[key] = facts[split].fingerprint(share, config.seed)
+        return fingerprints[key]
+
+    return fingerprint
 
 
 def read_plan(results: ResultsFolder, name: str) -> Plan:
