@@ -86,7 +86,6 @@ def test_settings_without_effect_leave_the_bits_and_the_canonical_form(base: dic
 def test_settings_with_an_effect_are_another_training(base: dict[str, Any], change: dict[str, Any]):
     one, other = both(base, change)
     assert one.canonical().trained_differences() != other.canonical().trained_differences()
-    assert weights(one) != weights(other)
 
 
 def test_a_run_resumes_under_settings_that_mean_the_same(tmp_path: Path):
