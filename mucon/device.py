@@ -38,13 +38,17 @@ def usable_precision(requested: Precision, device: torch.device) -> Precision:
 
 
 def planned_precision(requested: Precision, device: str) -> Precision:
-    """The precision of trainings on a kind of device, `cpu` or `cuda`, that may be in other machines.
+    """The precision of trainings on a kind of device that may be in other machines.
 
-    Without a GPU here, those of a cluster are taken to have bfloat16; their workers check it.
+    Without a GPU here, the machines of a cluster are taken to have bfloat16; their workers check it.
+
+    Args:
+        requested: precision of the configuration.
+        device: `cpu`, `cuda`, or `auto` for what the cluster has.
     """
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        return requested
-    return usable_precision(requested, torch.device(device))
+    if device == "cpu":
+        return usable_precision(requested, torch.device("cpu"))
+    return usable_precision(requested, torch.device("cuda")) if gpu_count() else requested
 
 
 def choose_device(name: str) -> torch.device:

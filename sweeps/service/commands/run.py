@@ -102,7 +102,6 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
     settings: dict[str, object] = {} if options.epochs is None else {"training.epochs": options.epochs}
     settings |= parse_settings(options.set)
     seeds = options.seeds or (sweep.demo_seeds if demo else sweep.seeds)
-    placement = place_trials(options.device, options.cpus_per_trial, options.gpus_per_trial)
     plan, trials = make_plan(
         sweep,
         store=store,

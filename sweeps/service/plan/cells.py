@@ -69,7 +69,7 @@ def row_configs(
 
 
 def usable(config: Config, device: str) -> Config:
-    """The configuration in the precision that trainings on a device, `cpu` or `cuda`, really use."""
+    """The configuration in the precision that trainings on a device really use."""
     asked = training_of(config).precision
     precision = planned_precision(asked, device)
     return config if precision == asked else config.override("training.precision", precision)
@@ -104,7 +104,7 @@ def expand(
         splits: names.
         fingerprint: returns the fingerprint of a split's data for a configuration.
         store: absolute path of the store.
-        device: `cpu` or `cuda`, see `usable`.
+        device: see `mucon.device.planned_precision`.
 
     Returns:
         Cell -> trial, seed by seed, so that an interrupted sweep has all rows with fewer seeds rather than fewer rows

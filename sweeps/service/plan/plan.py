@@ -184,7 +184,7 @@ def make_plan(
         seeds: one trial of each row and split per seed.
         splits: names, or `all` alone.
         results: the results folder.
-        device: `cpu` or `cuda`, where trials compute; bfloat16 is planned as float32 where it is not usable.
+        device: `cpu`, `cuda` or `auto`, where trials compute; bfloat16 is planned as float32 where it is not usable.
 
     Raises:
         InputError: wrong settings, or recordings without the annotations that training or scoring needs.
