@@ -17,7 +17,7 @@ from mucon.metrics.confusion import frames_per_action
 from mucon.metrics.scores import Scores, score
 from mucon.segments import Segmentation
 from mucon.training.supervision import labelled_of
-from mucon.videos import Video, videos_of, vocabulary_of
+from mucon.videos import videos_of, vocabulary_of
 from storage import Store, open_store
 from sweeps.service.trials.trial import Trial
 
@@ -172,5 +172,3 @@ def split_names(store: Store) -> tuple[str, ...]:
 def absolute(path: Path) -> str:
     """The absolute path of a store, as recorded in trials."""
     return str(path.expanduser().absolute())
-
-

@@ -113,13 +113,13 @@ def test_a_frame_classifier_without_smoothing_has_no_threshold():
 @pytest.mark.parametrize(
     ("task", "changes", "same"),
     [
-        ("segmentation", {"step": 5, "length_spread": 0.1, "prefix_beam": 3}, True),
         ("segmentation", {"length_prior": "gaussian", "length_spread": 0.1}, False),
         ("segmentation", {"beam": 5}, False),
         ("segmentation", {"transcripts": "training"}, False),
-        ("segmentation", {"method": "published", "step": 5}, False),
+        ("segmentation", {"method": "published"}, False),
         ("segmentation", {"max_length": 5}, False),
-        ("alignment", {"transcripts": "training", "beam": 5, "prefix_beam": 3}, True),
+        ("alignment", {"transcripts": "training", "prefix_beam": 3}, True),
+        ("alignment", {"beam": 5}, True),
         ("alignment", {"length_prior": "none"}, False),
         ("alignment", {"class_prior": "training"}, False),
     ],
@@ -148,3 +148,8 @@ def test_a_run_records_the_precision_that_is_used(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(devices, "cpu_has_bfloat16", lambda: True)
     with refused("conflict", str(tmp_path), ("training.precision",), n=1):
         train(bfloat16, small_videos(2), VOCABULARY, folder=tmp_path, device="cpu")
+
+
+def test_the_published_decoder_has_one_length_prior():
+    published, other = DecodingConfig(method="published"), DecodingConfig(method="published", length_prior="class")
+    assert published.canonical() == other.canonical() == published

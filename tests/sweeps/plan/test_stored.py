@@ -75,7 +75,7 @@ def write(results: Path, trial: Trial, name: str, evaluation: str = "", precisio
 
 
 def test_rows_that_differ_in_settings_without_effect_share_a_training(tiny_store: Path, tmp_path: Path):
-    rows = ({}, PUBLISHED, {"training.lr_drop_epoch": 1, "loss.frame": 2.0}, {"decoding.step": 5})
+    rows = ({}, PUBLISHED, {"training.lr_drop_epoch": 1, "loss.frame": 2.0}, {"loss.frame": 3.0})
     plan, trials = planned(tiny_store, tmp_path, *rows)
     assert len(plan.parts[0].cells) == 4
     assert len(by_training(trials)) == len(plan.cells) == 1
@@ -110,12 +110,12 @@ def test_a_finished_training_wins_over_one_that_has_only_begun(tiny_store: Path,
 
 
 def test_an_evaluation_of_an_earlier_version_is_found_under_its_name(tiny_store: Path, tmp_path: Path):
-    row = {"decoding.step": 5, "decoding.max_length": 50}
+    row = {"decoding.method": "published", "decoding.length_prior": "class"}
     _, (new,) = planned(tiny_store, tmp_path, row)
-    old = evaluation_identity({"decoding.step": 5, "decoding.max_length": 50})
-    assert new.evaluation == evaluation_identity({"decoding.max_length": 50}) != old
+    old = evaluation_identity(row)
+    assert new.evaluation == evaluation_identity({"decoding.method": "published"}) != old
     write(tmp_path, new, new.identity, old)
-    _, trials = planned(tiny_store, tmp_path, row, {**row, "decoding.step": 6})
+    _, trials = planned(tiny_store, tmp_path, row, {"decoding.method": "published"})
     assert [trial.evaluation for trial in trials] == [old, new.evaluation]
 
 
