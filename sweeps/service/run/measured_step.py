@@ -81,7 +81,14 @@ def shortened(video: Video, at_most: int) -> Video:
             if not remaining:
                 break
         transcript, lengths = video.transcript[: len(shortened_lengths)], tuple(shortened_lengths)
-    return replace(video, n_frames=at_most, transcript=transcript, lengths=lengths, read=lambda: video.read()[:at_most])
+    return replace(
+        video,
+        n_frames=at_most,
+        transcript=transcript,
+        lengths=lengths,
+        read=lambda: video.read()[:at_most],
+        checksum=None,
+    )
 
 
 def measure_step(

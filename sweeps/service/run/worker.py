@@ -140,11 +140,11 @@ class _Attempt:
             raise
         self._record_start(command, {"data": {"dim": store.manifest.dim, "dtype": store.manifest.dtype}})
         self._check_data(store)
-        self._check_precision()
         if TrialReading(self.folder).is_trained:
             predictor = method_named(self.trial.method).load(self.folder.checkpoint_path)
             weights = predictor.weights_sha256()
         else:
+            self._check_precision()
             predictor, weights = self._train(store)
             store = open_store(self.trial.store)
             self._check_data(store)
@@ -181,7 +181,7 @@ class _Attempt:
             )
 
     def _check_precision(self) -> None:
-        """Raises an error if this device would train in another precision than that of the trial's identity."""
+        """Raises an error if this device cannot train in the precision of the trial's identity."""
         asked = self.trial.training.precision
         if usable_precision(asked, choose_device(self.device)) != asked:
             message = f"{self.device} of {socket.gethostname()} has no {asked} instructions"
