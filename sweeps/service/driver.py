@@ -152,7 +152,6 @@ def _run(
         say(console, line)
     if shipment.complete:
         mark_shipped(plan.folder)
-        say(console, f"tracked: {shipping.where}")
     return Ran(standing=standing, interrupted=interrupted, shipped=shipment.complete)
 
 

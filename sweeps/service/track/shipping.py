@@ -40,11 +40,6 @@ class Shipping:
         self._thread = threading.Thread(target=self._run, name="shipping", daemon=True)
         self._thread.start()
 
-    @property
-    def where(self) -> str:
-        """The page of the sweep, see `Tracker.where`."""
-        return self._tracker.where
-
     def links(self) -> Links:
         """Ships the current state and returns the pages of the runs; nothing is shipped afterwards until `finish`."""
         self._drain.set()

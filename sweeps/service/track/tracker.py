@@ -94,16 +94,13 @@ class Tracker:
         self.close()
 
     @property
-    def where(self) -> str:
-        """The parent run's page; for a database, preceded by the command that serves it."""
-        page = self._page(self._parent)
-        return page if self.uri.startswith("http") else f"{ui_command(self.uri)}   then {page}"
-
-    @property
     def links(self) -> Links:
-        """The pages of the sweep's run and of the known runs of its trials."""
+        """The pages of the sweep's run, of all runs and of the known runs of its trials."""
         return Links(
-            sweep=self._page(self._parent), trials={identity: self._page(run) for identity, run in self._runs.items()}
+            sweep=self._page(self._parent.run_id),
+            runs=self._page(),
+            serve=None if self.uri.startswith("http") else ui_command(self.uri),
+            trials={identity: self._page(run.run_id) for identity, run in self._runs.items()},
         )
 
     def open(self) -> None:
@@ -189,9 +186,8 @@ class Tracker:
         assert self._connection is not None, "open the tracker first"
         return self._connection
 
-    def _page(self, run: Run) -> str:
-        experiment = "" if self._connection is None else self._connection.experiment
-        return run_page(self.uri, experiment, run.run_id)
+    def _page(self, run_id: str = "") -> str:
+        return run_page(self.uri, self._client.experiment, run_id)
 
     def _ship_one(self, folder: TrialFolder) -> None:
         """Brings one run up to date; a run that was deleted meanwhile is created again."""

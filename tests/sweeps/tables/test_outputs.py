@@ -199,7 +199,10 @@ def test_braces_and_environments_of_latex_are_balanced_and_rows_have_all_columns
     assert alignment is not None
     assert {len(row) for row in latex_rows(plan)} == {len(alignment[1])} == {2 + len(COLUMNS) + 1}
     assert r"\label{tab:planted_names}" in code
-    assert rf"\caption{{{escaped(EXPERIMENT.title)}}}" in code
+    caption = code.partition(r"\caption{")[2].partition("\n")[0]
+    assert caption.startswith(f"{escaped(EXPERIMENT.title)}. Data: planted. Mean")
+    assert "$n = 3$ to $4$ seeds" in caption
+    assert code.index(r"\caption{") < code.index(r"\begin{tabular}") < code.index(r"\parbox{"), "notes are at the end"
     assert escaped(EXPERIMENT.title).endswith(r": 100 \% \& more\_of\_it")
 
 
