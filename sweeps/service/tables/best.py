@@ -67,7 +67,9 @@ def best_of(standing: Standing, part: Part) -> Best | None:
     }
     values = {cell: value for cell, value in by_cell.items() if value is not None}
     cell = max(values, key=lambda cell: sign * values[cell])
-    equal = (other.name for mean, other in candidates if other is not row and not column.better(summary.mean, mean.mean))
+    equal = (
+        other.name for mean, other in candidates if other is not row and not column.better(summary.mean, mean.mean)
+    )
     return Best(part=part, index=index, row=row, summary=summary, cell=cell, value=values[cell], equal=tuple(equal))
 
 

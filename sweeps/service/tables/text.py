@@ -32,10 +32,9 @@ CSV_PARTS = (
     "p_paper_holm",
     "p_best",
 )
-"""CSV columns of each score: mean and deviation over n seeds, ends of the 95 % interval (within 0 and 1
-for shares; empty with few seeds), whether it is bold; p against
-the default row by Welch's test over seeds and by the paper's test, before and after Holm's adjustment; adjusted p of
-Welch's test against the best row."""
+"""CSV columns of each score: mean and deviation over n seeds, ends of the 95 % interval (empty with few seeds; of
+shares within 0 and 1), whether it is bold; p against the default row by Welch's test over seeds and by the paper's
+test, before and after Holm's adjustment; adjusted p of Welch's test against the best row."""
 
 
 def for_terminal(table: Table, console: Console) -> rich.table.Table:

@@ -157,7 +157,7 @@ def test_the_setting_of_a_curve_reaches_its_figure(tmp_path: Path) -> None:
     data = figure_data(plan.parts[0], Standing.of(plan))
     assert data.numbers == dict(zip("abcd", decays, strict=True))
     with figure_style.style():
-        assert list(sorted((places := places_of(figures.curve(data))), key=lambda name: places[name])) == list("dcba")
+        assert sorted((places := places_of(figures.curve(data))), key=lambda name: places[name]) == list("dcba")
 
 
 @pytest.mark.parametrize("draw", [figures.bars, figures.curve])

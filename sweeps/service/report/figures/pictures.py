@@ -98,7 +98,8 @@ def figure_data(part: Part, standing: Standing) -> Data:
     return Data(
         rows=tuple(rows),
         y_title=with_unit(y.title, y.shown_unit),
-        x_title=shape.x_title or ("" if shape.x is None else shape.x if x is None else with_unit(x.title, x.shown_unit)),
+        x_title=shape.x_title
+        or ("" if shape.x is None else shape.x if x is None else with_unit(x.title, x.shown_unit)),
         levels={
             row.name: scale * summary.mean
             for row in table.rows

@@ -112,7 +112,7 @@ def bars(data: Data) -> Any:
             axes.errorbar(mean, place, color=INK, capsize=3, lw=1.1, zorder=3, fmt="none", **half)
         if len(row.y) > 1:
             spread = [place + 0.16 * (2 * i / (len(row.y) - 1) - 1) for i in range(len(row.y))]
-            axes.scatter(row.y, spread, s=15, **_SEED, zorder=4, label=_seeds_title(data))
+            axes.scatter(row.y, spread, s=15, **_SEED, zorder=4, label="individual seeds")
     axes.set_yticks(range(len(data.rows)), [row.label for row in data.rows])
     axes.set_ylim(len(data.rows) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
@@ -166,7 +166,7 @@ def _line(axes: Any, data: Data, group: str, places: Mapping[str, float], look: 
     seeds = [(x, y) for x, row in zip(xs, rows, strict=True) for y in row.y if len(row.y) > 1]
     if seeds:
         own = {**_SEED, **({"facecolor": colour} if group else {})}
-        axes.scatter(*zip(*seeds, strict=True), s=13, alpha=0.75, **own, zorder=4, label=_seeds_title(data))
+        axes.scatter(*zip(*seeds, strict=True), s=13, alpha=0.75, **own, zorder=4, label="individual seeds")
 
 
 def scatter(data: Data) -> Any:
@@ -180,7 +180,7 @@ def scatter(data: Data) -> Any:
     for row, middle, look in zip(drawn, middles, looks(len(drawn)), strict=True):
         colour, marker = look["color"], look["marker"]
         if len(row.y) > 1:
-            axes.scatter(row.x, row.y, s=9, color=colour, marker=marker, alpha=0.45, lw=0, label=_seeds_title(data))
+            axes.scatter(row.x, row.y, s=9, color=colour, marker=marker, alpha=0.45, lw=0, label="individual seeds")
         mean = {"label": "mean over seeds", "mec": PAPER, "mew": 0.6}
         axes.plot(*middle, color=colour, marker=marker, ms=8, ls="", **mean, zorder=3)
     _levels(axes.axhline, data)
@@ -225,10 +225,6 @@ def _missing(rows: Sequence[Points]) -> str:
 
 def _interval_title(data: Data) -> str:
     return f"95 % interval of the mean ({data.n_seeds})"
-
-
-def _seeds_title(data: Data) -> str:
-    return f"individual seeds"
 
 
 def _title_of_scores(axes: Any, data: Data) -> None:

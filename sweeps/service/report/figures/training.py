@@ -80,9 +80,7 @@ def training(curves: Sequence[Curve], about: str = "") -> Any | None:
             axes.set_ylabel(AXES[metric], fontsize=8)
         band.supxlabel("epoch", fontsize=9)
     handles = {
-        label: handle
-        for axes in bands[0].axes
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        label: handle for axes in bands[0].axes for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
     ordered = sorted(handles, key=lambda label: label == _OTHERS)  # seeds first
     bands[0].legend([handles[label] for label in ordered], ordered, loc="outside upper left", ncols=4, fontsize=8)
@@ -106,9 +104,7 @@ def _title(curve: Curve, curves: Sequence[Curve]) -> str:
     return f"seed {curve.seed}{f', split {curve.split}' if len(splits) > 1 else ''}"
 
 
-def _panel(
-    axes: Any, name: str, curves: Sequence[Curve], metric: str, looks: Mapping[str, Mapping[str, Any]]
-) -> None:
+def _panel(axes: Any, name: str, curves: Sequence[Curve], metric: str, looks: Mapping[str, Mapping[str, Any]]) -> None:
     """The curves of a row in front of those of the others; without looks, those of all rows alike."""
     for curve in curves:
         epochs, values = _line(curve, metric)
