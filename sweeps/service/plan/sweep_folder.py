@@ -59,7 +59,20 @@ class SweepRecord:
     shipped: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a sweep has found, for the tracking server.
+
+    Attributes:
+        metrics: name -> value: scores of the best row of each table, numbers of rows, seeds and trials.
+        tags: name -> text: the best row of each table.
+    """
+
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
     """Pages of a sweep's runs on the tracking server.
 
@@ -150,8 +163,8 @@ def read_links(folder: Path) -> Links:
     if not path.exists():
         return Links()
     pages = read_json(path, hint=HINT)
-    named = (pages.pop(name, None) for name in ("", "runs", "serve"))
-    return Links(*named, trials=pages)
+    sweep, runs, serve = (pages.pop(name, None) for name in ("", "runs", "serve"))
+    return Links(sweep=sweep, runs=runs, serve=serve, trials=pages)
 
 
 def _read(path: Path) -> SweepRecord:

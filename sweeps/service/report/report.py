@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path, PurePath
 
@@ -21,6 +21,7 @@ from sweeps.service.tables.best import best_lines, command_lines
 from sweeps.service.tables.latex import latex
 from sweeps.service.tables.parquet import write_trials
 from sweeps.service.tables.standing import Standing
+from sweeps.service.tables.table import Table
 from sweeps.service.tables.text import comma_separated, for_terminal, markdown
 from sweeps.service.text import say
 
@@ -104,15 +105,12 @@ def check_figures(plan: Plan) -> None:
 
 def _write_tables(standing: Standing) -> dict[str, Path]:
     plan = standing.plan
-    texts = {
-        f"{name}.{kind}": write(table)
-        for name, table in standing.tables.items()
-        for kind, write in {
-            "md": markdown,
-            "csv": comma_separated,
-            "tex": partial(latex, data=PurePath(plan.store).name),
-        }.items()
+    kinds: dict[str, Callable[[Table], str]] = {
+        "md": markdown,
+        "csv": comma_separated,
+        "tex": partial(latex, data=PurePath(plan.store).name),
     }
+    texts = {f"{name}.{kind}": write(table) for name, table in standing.tables.items() for kind, write in kinds.items()}
     for name, text in texts.items():
         (plan.folder / name).write_text(text, encoding="utf-8")
     shapes = {part.experiment.name: (part.experiment, part.cells) for part in plan.parts}

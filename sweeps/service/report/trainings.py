@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mucon.config import flatten
+from mucon.errors import InputError
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import Plan
 from sweeps.service.plan.sweep_folder import read_links
@@ -103,13 +105,17 @@ def _scored(
     standing: Standing, trainings: Mapping[str, Training], cell: Cell, rows: Sequence[str], columns: Sequence[Column]
 ) -> Scored:
     result = standing.results[cell.key]
+    commands: Mapping[str, str] = {}
+    if result.is_finished:
+        with contextlib.suppress(InputError):  # a damaged checkpoint has no command, and its scores stay
+            commands = commands_of(standing.plan, cell, standing.trials.get(cell.key))
     return Scored(
         training=trainings[cell.identity],
         rows=tuple(rows),
         state=result.state,
         reason=result.reason,
         scores=tuple(result.value(*column.of(cell.variant)) for column in columns),
-        commands=commands_of(standing.plan, cell, standing.trials.get(cell.key)) if result.is_finished else {},
+        commands=commands,
     )
 
 

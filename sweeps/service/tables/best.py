@@ -11,6 +11,7 @@ from mucon.config import TrainConfig
 from mucon.configuration import flatten, setting_text
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import Part, Plan
+from sweeps.service.plan.sweep_folder import Outcome
 from sweeps.service.spec.columns import MUCON, Column, Variant
 from sweeps.service.stats.summary import Summary
 from sweeps.service.tables.notes import some_rows
@@ -97,6 +98,33 @@ def command_lines(standing: Standing) -> list[str]:
     ]
 
 
+def outcome_of(standing: Standing) -> Outcome:
+    """What a sweep has found: scores of the best row of each table, and numbers of rows, seeds and trials.
+
+    The names of the metrics are `best/PREDICTION/METRIC`, with `_std` for the deviation over seeds, and
+    `best/TABLE/PREDICTION/METRIC` in a sweep with several tables.
+    """
+    plan = standing.plan
+    metrics: dict[str, float] = {
+        "sweep/rows": sum(len(part.experiment.variants) for part in plan.parts),
+        "sweep/seeds": len({cell.seed for cell in plan.cells}),
+        "sweep/trials": len(plan.rows),
+        "sweep/evaluations_finished": sum(result.is_finished for result in standing.results.values()),
+    }
+    tags = {}
+    for part in plan.parts:
+        best = best_of(standing, part)
+        if best is None:
+            continue
+        table = f"{part.experiment.name}/" if len(plan.parts) > 1 else ""
+        tags[f"best_row{f'.{part.experiment.name}' if table else ''}"] = best.row.name
+        for column, summary in zip(part.experiment.columns, best.row.summaries, strict=True):
+            if summary is not None:
+                name = f"best/{table}{'/'.join(column.of(best.cell.variant))}"
+                metrics |= {name: summary.mean} | ({} if summary.std is None else {f"{name}_std": summary.std})
+    return Outcome(metrics=metrics, tags=tags)
+
+
 def commands_of(plan: Plan, cell: Cell, trial: Trial | None) -> dict[str, str]:
     """Commands that evaluate a trial and predict new recordings with it, by what they do.
 
@@ -151,14 +179,12 @@ def _of_table(standing: Standing, best: Best) -> str:
 
 def _decoding(row: Variant, folder: TrialFolder, trial: Trial | None) -> list[str]:
     """`decoding.NAME=VALUE` for each value that differs from the checkpoint's, which another row may have trained."""
-    if row.method != MUCON:
+    chosen = {path: value for path, value in row.settings.items() if path.startswith("decoding.")}
+    if row.method != MUCON or (trial is None and not chosen):
         return []
     path = folder.checkpoint_path / "config.json"
     trained = TrainConfig.from_dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else TrainConfig()
-    if trial is not None:
-        wanted = trial.config
-    else:
-        chosen = {path: value for path, value in row.settings.items() if path.startswith("decoding.")}
-        wanted = TrainConfig.from_dict({**flatten(trained.to_dict()), **chosen})
+    stored = TrainConfig.from_dict({**flatten(trained.to_dict()), **chosen})
+    wanted = stored if trial is None else trial.config
     before, after = (flatten({"decoding": config.to_dict()["decoding"]}) for config in (trained, wanted))
     return [f"{path}={setting_text(value)}" for path, value in after.items() if value != before[path]]

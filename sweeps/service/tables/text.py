@@ -84,8 +84,8 @@ def comma_separated(table: Table) -> str:
     for row in table.rows:
         values: list[object] = [row.kind, int(row.default), row.prediction or "", row.seeds_text]
         scores = zip(table.columns, row.summaries, row.bold, row.against_default, row.against_best, strict=True)
-        for column, *each in scores:
-            values += _parts(column.shown_unit, *each)
+        for column, summary, bold, against_default, against_best in scores:
+            values += _parts(column.shown_unit, summary, bold, against_default, against_best)
         writer.writerow([*row.labels, *values])
     return text.getvalue()
 
