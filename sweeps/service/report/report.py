@@ -54,27 +54,27 @@ def write_report(standing: Standing) -> dict[str, Path]:
 def present(standing: Standing, console: Console) -> None:
     """Prints the tables, the best rows, where the report is, commands, and the notes without the long ones.
 
-    On a terminal, notes are wrapped between words; paths and commands stay in one line, to be copied.
+    On a terminal, lines end between words; commands continue after a backslash, so that they can be copied.
     """
     for table in standing.tables.values():
         console.print(for_terminal(table, console))
-    for line in (*best_lines(standing), *_places(standing.plan), *command_lines(standing)):
-        say(console, line)
     width = console.width if console.is_terminal else 0
+    for line in best_lines(standing):
+        say(console, "\n".join(_wrapped(line, width)))
+    for line in (*_places(standing.plan), *command_lines(standing)):
+        say(console, _folded(line, width))
     for table in standing.tables.values():
         for note in (*table.notes.about, *table.notes.missing):
-            for line in _wrapped(note, width):
-                say(console, line)
+            say(console, "\n".join(_wrapped(note, width)))
 
 
 def _places(plan: Plan) -> Iterator[str]:
     """Where the page, the figures and the LaTeX tables are, and how to see the runs in MLflow."""
     yield f"report:     {plan.folder / plan.name}.html"
-    for title, suffix, more in (("figures", "png", " (also .svg)"), ("LaTeX", "tex", "")):
+    for title, suffix in (("figures", "png"), ("LaTeX", "tex")):
         names = sorted(path.name for path in plan.folder.glob(f"*.{suffix}"))
-        if names:
-            files = " ".join(names) if len(names) <= MAX_NAMED else f"*.{suffix}"
-            yield f"  {title + ':':<9} {plan.folder}/{files}{more}"
+        for i, name in enumerate(names if len(names) <= MAX_NAMED else [f"*.{suffix}"]):
+            yield f"  {'' if i else title + ':':<9} {plan.folder / name}"
     links = read_links(plan.folder)
     if address := links.runs or links.sweep:
         yield f"MLflow:     {address}"
@@ -82,11 +82,21 @@ def _places(plan: Plan) -> Iterator[str]:
             yield f"  start:    {links.serve}"
 
 
+def _folded(line: str, width: int) -> str:
+    """A titled command in lines that a shell reads as one; unchanged if the width is 0, or without words to part.
+
+    Quoted words may contain spaces, so that a line with quotes is unchanged, too.
+    """
+    if len(line) <= width or not width or " " not in line.partition(": ")[2].strip() or "'" in line or '"' in line:
+        return line
+    return " \\\n".join(_wrapped(line, width - 2))
+
+
 def _wrapped(text: str, width: int) -> list[str]:
     """A text in lines that end between words; in one line if the width is 0."""
     if not width:
         return [text]
-    return textwrap.wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(text, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
 def check_figures(plan: Plan) -> None:

@@ -169,8 +169,7 @@ def _command_lines(standing: Standing, best: Best) -> Iterator[str]:
     yield f"best trial{_of_table(standing, best)}: {folder.path}"
     commands = commands_of(standing.plan, best.cell, standing.trials.get(best.cell.key))
     yield from (f"  {name + ':':<9} {command}" for name, command in commands.items())
-    export = shlex.join(["cp", "-r", str(folder.run_path), "MODEL"])
-    yield f"  export:   {export}    (self-contained; use it as `mucon predict MODEL`)"
+    yield f"  export:   {shlex.join(['cp', '-r', str(folder.run_path), 'MODEL'])}"
 
 
 def _of_table(standing: Standing, best: Best) -> str:

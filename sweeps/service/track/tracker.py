@@ -286,7 +286,6 @@ class Tracker:
             self._runs[identity] = ordered[0]
             for other in ordered[1:]:
                 self._client.delete_run(other.run_id)
-                failpoints.reach("sweeps.tracking.deleted")
         return self._runs[identity]
 
     def _tags(self, run: Run, record: TrialRecord, folder: TrialFolder) -> dict[str, str]:
