@@ -304,7 +304,7 @@ class Tracker:
         """What differs between runs comes first, because the server's pages cut long names."""
         row = self.rows.get(record.identity, record.identity[:8])
         split = f" split {record.split}" if len(self.sweep.config.get("splits", ())) > 1 else ""
-        return f"s{record.seed}{split} {row}"
+        return f"s{record.seed}{split} {row.replace(', ', ' ')}"
 
     def _find_parent(self) -> None:
         runs = self._client.search(f"tags.sweep = '{self.sweep.name}'")

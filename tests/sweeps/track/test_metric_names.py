@@ -134,7 +134,7 @@ def test_a_trials_run_says_what_it_is_and_how_to_use_it(tmp_path: Path, mlflow_u
     note = run.data.tags["mlflow.note.content"]
     for text in ("box, 0 %", "split 1", "seed 2", "test full MoF 72.0 %", f"mucon predict {folder.run_path} "):
         assert text in note
-    assert run.info.run_name == "s2 split 1 box, 0 %"
+    assert run.info.run_name == "s2 split 1 box 0 %"
     assert "**failed**: no cake" in run_of(mlflow_uri, failed).data.tags["mlflow.note.content"]
     assert "mucon predict" not in run_of(mlflow_uri, failed).data.tags["mlflow.note.content"]
 

@@ -41,7 +41,7 @@ def test_a_sweep_is_one_parent_with_a_child_for_each_trial(tmp_path: Path, mlflo
     assert parent.data.tags["trials"] == "6 finished"
     assert {run.data.tags["trial"] for run in children} == {folder.identity for folder in folders}
     assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
-    names = {f"s1 {row_of(shape, overlap)}" for shape in ("box", "bell", "trapezoid") for overlap in (0, 0.1)}
+    names = {f"s1 {shape} {round(100 * overlap)} %" for shape in ("box", "bell", "trapezoid") for overlap in (0, 0.1)}
     assert {run.info.run_name for run in children} == names
 
 
@@ -212,7 +212,7 @@ def test_another_sweep_marks_the_trials_that_it_uses(tmp_path: Path, mlflow_uri:
     assert run.data.tags["sweep.ablation_masks"] == "box, 0 %"
     assert run.data.tags["sweep.seeds_and_splits"] == "default"
     assert run.data.tags["mlflow.parentRunId"] == parent_of(mlflow_uri).info.run_id
-    assert run.info.run_name == "s1 box, 0 %"
+    assert run.info.run_name == "s1 box 0 %"
     used_by_other = "tags.`sweep.seeds_and_splits` LIKE '%'"
     assert len(runs(mlflow_uri, used_by_other)) == 1
     assert len(runs(mlflow_uri)) == 6
