@@ -22,7 +22,6 @@ from tests.helpers.trial_folders import (
     append_status,
     evaluate_later,
     finish,
-    row_of,
     write_ablation,
     write_trial,
 )
