@@ -52,9 +52,7 @@ def planted_page(results: Path, server: str = "http://tracks.example") -> Plan:
         if standing.results[cell.key].is_finished:
             append(folder.path, {"kind": "environment", "timestamp": START, **ENVIRONMENT})
             for step in range(1, 5):
-                append_epoch(
-                    folder.path, step, cell.seed, {ACCURACY: 0.2 * step, "seconds": 30.0 if step == 1 else 2.0}
-                )
+                append_epoch(folder.path, step, cell.seed, {ACCURACY: 0.2 * step, "seconds": 28.0 + 2 * step})
     command = "python sweeps/planted_page.py --seeds 3"
     info = SweepInfo(name=plan.name, title=plan.title, command=command, config={})
     write_sweep(plan.results, info, "mucon", plan.rows)

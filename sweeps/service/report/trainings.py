@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -130,7 +131,8 @@ def read_trainings(standing: Standing) -> dict[str, Training]:
         first, reading = evaluations[0], plan.results.reading(identity)
         results = [standing.results[cell.key] for cell in evaluations]
         worst = next((result for result in reversed(results) if not result.is_finished), results[0])
-        seconds = reading.curve("seconds")
+        since_start = [0.0, *(seconds for _, seconds in reading.curve("seconds"))]
+        durations = [after - before for before, after in itertools.pairwise(since_start)]
         config = flatten(reading.trial["config"]) if reading.exists else {}
         trainings[identity] = Training(
             identity=identity,
@@ -140,7 +142,7 @@ def read_trainings(standing: Standing) -> dict[str, Training]:
             state=worst.state,
             reason=worst.reason,
             epochs=reading.n_epochs,
-            epoch_seconds=statistics.median(value for _, value in seconds) if seconds else None,
+            epoch_seconds=statistics.median(durations) if durations else None,
             curves={metric: curve for metric in CURVES if (curve := reading.curve(metric))},
             config={path: value for path, value in config.items() if path != "seed"},
             environment=flatten(reading.environment),
