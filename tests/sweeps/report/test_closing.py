@@ -36,7 +36,9 @@ def test_the_end_of_a_sweep_names_the_best_row_first_and_the_notes_last(standing
     folder = standing.plan.folder
     page = folder / "planted_page.html"
     (best, report, *rest) = lines
-    assert best.startswith("best: hundred, MoF 99.6±0.1 (2 seeds); best trial: ")
+    row, trial = best.split("; ")
+    assert row.split() == ["best:", "hundred,", "MoF", "99.6±0.1", "(2", "seeds)"]
+    assert trial.startswith("best trial: ")
     assert report.split() == ["report:", str(page)]
     assert page.exists()
     heads = [line.strip().partition(":")[0] for line in rest]

@@ -176,6 +176,12 @@ def test_an_interval_is_shown_from_five_seeds_on_and_ends_at_the_bounds(draw: ob
     assert (round(low), high) == (25, 100.0)
 
 
+def test_equal_seeds_are_drawn_although_their_mean_is_rounded() -> None:
+    rows = tuple(Points(name=str(i), y=(100 * 0.1 * i / 7,) * 5) for i in range(1, 60))
+    with figure_style.style():
+        assert figures.bars(Data(rows=rows, y_title="MoF (%)", top=100.0)).axes
+
+
 def test_no_name_of_a_scatter_covers_another_or_is_cut() -> None:
     rows = tuple(Points(name=f"a long row name {i}", y=(50 + 0.1 * i,), x=(0.02 + 0.0005 * i,)) for i in range(7))
     with figure_style.style():

@@ -34,7 +34,8 @@ def number_in(text: str) -> float | None:
     if re.match(r",\d", plain[match.end() :]):
         return None
     sign, digits, exponent, factor = match.groups(default="")
-    number = float(f"{sign}{re.sub('[,_]|' + chr(39), '', digits)}{exponent}") * _FACTORS.get(factor, 1.0)
+    plain_digits = re.sub("[,_']", "", digits)
+    number = float(f"{sign}{plain_digits}{exponent}") * _FACTORS.get(factor, 1.0)
     return number if math.isfinite(number) else None
 
 

@@ -108,7 +108,10 @@ def bars(data: Data) -> Any:
         axes.barh(place, mean, height=0.62, color=BAR, edgecolor=COLOURS[0], lw=0.8, label="mean over seeds")
         interval = data.interval(row.y)
         if interval is not None:
-            half = {"xerr": [[mean - interval[0]], [interval[1] - mean]], "label": _interval_title(data)}
+            half = {
+                "xerr": [[max(mean - interval[0], 0.0)], [max(interval[1] - mean, 0.0)]],
+                "label": _interval_title(data),
+            }
             axes.errorbar(mean, place, color=INK, capsize=3, lw=1.1, zorder=3, fmt="none", **half)
         if len(row.y) > 1:
             spread = [place + 0.16 * (2 * i / (len(row.y) - 1) - 1) for i in range(len(row.y))]
