@@ -24,6 +24,7 @@ from tests.sweeps import small
 
 VOID = {"meta", "link", "br", "input", "img"}
 INDEPENDENT = {"script", "style"}
+RUNS = "http://tracks.example/#/experiments/1/runs"
 
 
 class Page(HTMLParser):
@@ -158,7 +159,7 @@ def test_the_page_has_configuration_environment_curves_and_runs(plan: Plan, page
     assert re.findall(r"\d+(?:\.\d+)?", str(curves[0]["aria-label"])) == ["1", "4", "3.01", "0.76"]
     links = [str(a["href"]) for a in page.all("a")]
     assert f"http://tracks.example/#/experiments/1/runs/{finished[0].identity}?a=1&b=2" in links
-    assert "http://tracks.example/#/experiments/1/runs/parent" in links
+    assert f"{RUNS}/parent" in links
 
 
 def test_the_trials_have_test_scores_and_commands_that_parse(plan: Plan, text: str) -> None:
