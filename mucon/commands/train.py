@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from mucon.commands.options import RECIPES, add_data, add_device, add_method, add_settings
+from mucon.commands.outputs import check_run_folder
 from mucon.configuration import parse_settings
 from mucon.errors import EXIT_OK, InputError, Problem
 
@@ -59,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
     from storage import open_store
 
     config = config_of(args)
+    check_run_folder(args.out, "--out")
     store, device = open_store(args.store), choose_device(args.device)
     warn_of_shared_groups(store, args.split)
     method, training = method_named(args.method), training_of(config)

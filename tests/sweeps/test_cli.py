@@ -117,7 +117,14 @@ def test_a_dry_run_names_every_cell_and_starts_nothing(
     lines = capsys.readouterr().out.splitlines()
     assert sum("  missing   " in line for line in lines) == 12
     assert any(line.endswith("missing   trapezoid, 10 %, split 1, seed 2") for line in lines)
-    assert not list((tmp_path / "results").iterdir())
+    assert not (tmp_path / "results").exists()
+
+
+def test_results_are_not_written_into_a_store(capsys: pytest.CaptureFixture[str], tiny_store: Path) -> None:
+    for results in (tiny_store, tiny_store / "results"):
+        (line,) = error_lines(capsys, "--store", str(tiny_store), "--results", str(results))
+        assert line.startswith("--results: ")
+    assert not (tiny_store / "results").exists()
 
 
 def test_some_rows_can_be_run_alone_under_another_name(
