@@ -21,6 +21,8 @@ RECIPES = ("breakfast", "breakfast_full", "demo", "hollywood", "published_progra
 """Names of `mucon.recipes.RECIPES`, which imports torch."""
 PREDICTIONS = ("frames", "segments", "full")
 """Equals `mucon.inference.PREDICTIONS`, which imports torch."""
+FORMATS = ("txt", "csv", "json")
+"""Files of predictions: the action of each frame, one per line; one row per segment; an object with segments."""
 TASKS = ("segmentation", "alignment")
 """Equals `mucon.inference.TASKS`, which imports torch."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -89,13 +88,17 @@ def _created(path: Path, place: str) -> Iterator[None]:
 
 
 def _probe(folder: Path, place: str) -> None:
+    probe = folder / f".probe-{os.getpid()}"
     try:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".probe-") as file:
+        with probe.open("wb") as file:
             file.write(bytes(PROBE_BYTES))
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
         raise _unwritable(place, folder, error) from error
+    finally:
+        with contextlib.suppress(OSError):  # absent
+            probe.unlink()
 
 
 def _unwritable(place: str, path: Path, error: OSError) -> InputError:

@@ -89,6 +89,13 @@ class Parser(argparse.ArgumentParser):
         if problems:
             raise InputError(problems)
 
+    def _match_arguments_partial(self, actions: Sequence[argparse.Action], arg_strings_pattern: str) -> list[int]:
+        """Leaves a list of any length for later if it would be empty, since its words may follow an option."""
+        counts: list[int] = super()._match_arguments_partial(actions, arg_strings_pattern)
+        while counts and not counts[-1] and actions[len(counts) - 1].nargs == "*":
+            counts.pop()
+        return counts
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Replaces `argparse`'s message for a value that is not among the choices, commands included."""
         if action.choices is None or value in action.choices:

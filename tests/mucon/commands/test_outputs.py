@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from mucon.commands import outputs
 from mucon.commands.outputs import check_file, check_folder
 from tests.helpers.commands import call, error_line, train_line
 from tests.helpers.refusals import refused
@@ -16,9 +16,13 @@ NOT_WRITABLE = Path("/proc/self/fd")
 """A folder into which not even root can write."""
 
 
-def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes every probe fail as on a full disk, by the device that is always full."""
-    monkeypatch.setattr(outputs.tempfile, "NamedTemporaryFile", lambda **_: Path("/dev/full").open("wb"))  # noqa: SIM115
+@pytest.fixture
+def full_disk() -> Iterator[None]:
+    """Files can be created, but not written beyond a thousand bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def wrong_folders(tmp_path: Path, store: Path) -> dict[str, tuple[str, Path]]:
@@ -59,8 +63,8 @@ def test_a_check_creates_nothing(tmp_path: Path):
 
 
 @pytest.mark.parametrize("check", [check_folder, check_file])
-def test_a_full_disk_is_found_before_any_work(tmp_path, monkeypatch, check: Callable[[Path, str], None]):
-    full_disk(monkeypatch)
+@pytest.mark.usefixtures("full_disk")
+def test_a_full_disk_is_found_before_any_work(tmp_path: Path, check: Callable[[Path, str], None]):
     with refused("unwritable", "--out", n=1):
         check(tmp_path / "x.png", "--out")
     assert not list(tmp_path.iterdir())
