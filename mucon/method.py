@@ -168,7 +168,10 @@ class Method(Protocol[C]):
 
     @property
     def recipes(self) -> Mapping[str, Callable[[], C]]:
-        """Named configurations: the default one first, and at least `demo`, a small one for the demo data."""
+        """Named configurations: the default one first, and at least `demo`, a small one for the demo data.
+
+        A function may have several names; the later ones are aliases.
+        """
 
     @property
     def predictions(self) -> tuple[str, ...]:

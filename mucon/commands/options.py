@@ -17,7 +17,20 @@ if TYPE_CHECKING:
     from mucon.decoding.config import DecodingConfig
     from mucon.method import Predictor
 
-RECIPES = ("breakfast", "breakfast_full", "demo", "hollywood", "published_program")
+FORMER_RECIPES = ("breakfast", "breakfast_full", "hollywood")
+"""Aliases in `mucon.recipes.RECIPES`; accepted, but not listed."""
+
+
+class RecipeNames(tuple[str, ...]):
+    """The listed names; `in` accepts the former ones, too."""
+
+    __slots__ = ()
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in FORMER_RECIPES
+
+
+RECIPES = RecipeNames(("weak", "full", "short_videos", "demo", "published_program"))
 """Names of `mucon.recipes.RECIPES`, which imports torch."""
 PREDICTIONS = ("frames", "segments", "full")
 """Equals `mucon.inference.PREDICTIONS`, which imports torch."""

@@ -10,7 +10,7 @@ import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from mucon.commands.options import RECIPES, add_data, add_device, add_method, add_settings
+from mucon.commands.options import FORMER_RECIPES, RECIPES, add_data, add_device, add_method, add_settings
 from mucon.commands.outputs import check_run_folder
 from mucon.configuration import parse_settings
 from mucon.errors import EXIT_OK, InputError, Problem
@@ -24,7 +24,7 @@ Trains a model on the training part of a split. Press Ctrl-C to save a
 checkpoint and stop; run the same command again to resume."""
 EXAMPLE = """\
 example:
-  mucon train breakfast --store stores/tug --out runs/tug --epochs 30 --set loss.smoothing=0.2"""
+  mucon train weak --store stores/tug --out runs/tug --epochs 30 --set loss.smoothing=0.2"""
 
 
 def add(commands: Commands) -> None:
@@ -104,7 +104,8 @@ def config_of(args: argparse.Namespace) -> Config:
         values["training.epochs"] = args.epochs
     recipes = method_named(args.method).recipes
     if args.recipe not in recipes:
-        expected = f"a recipe of {args.method}: {', '.join(recipes)}"
+        names = dict.fromkeys(name for name in recipes if name in RECIPES and name not in FORMER_RECIPES)
+        expected = f"a recipe of {args.method}: {', '.join(names)}"
         raise InputError(Problem(rule="unknown", place="RECIPE", value=args.recipe, expected=expected))
     config: Config = recipes[args.recipe]().with_values({**values, **parse_settings(args.settings)})
     return config

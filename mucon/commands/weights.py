@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Converts the authors' published weights to a run for `mucon evaluate` and
 `mucon predict`. Nothing in the file is executed. The published program pools
-after the layers 1, 2, 4, 8 (Hollywood Extended: 1, 2, 4, --recipe hollywood)."""
+after the layers 1, 2, 4, 8 (Hollywood Extended: 1, 2, 4, --recipe short_videos)."""
 EXAMPLE = """\
 example:
   mucon import-weights breakfast.trc runs/authors --mapping mapping.txt"""

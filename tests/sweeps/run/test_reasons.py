@@ -45,11 +45,14 @@ def test_a_reason_has_no_traceback_and_no_terminal_codes(text: str, reason: str)
 
 
 def test_the_last_of_several_chained_errors_is_the_reason():
-    with pytest.raises(RuntimeError) as raised:
+    def fail() -> None:
         try:
             raise KeyError("first")
         except KeyError as first:
             raise RuntimeError("Error(s) in loading:\n\tmissing key(s): a, b") from first
+
+    with pytest.raises(RuntimeError) as raised:
+        fail()
     reason = "RuntimeError: Error(s) in loading: missing key(s): a, b"
     assert reason_of(raised.value) == reason_in("".join(traceback.format_exception(raised.value))) == reason
 
