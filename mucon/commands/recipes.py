@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import textwrap
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mucon.commands.options import add_method
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 def print_recipes(method: Method[Any]) -> None:
     """Prints each recipe with its former names and what it changes."""
-    names: dict[object, list[str]] = {}
+    names: dict[Callable[[], Any], list[str]] = {}
     for name, recipe in method.recipes.items():
         names.setdefault(recipe, []).append(name)
     for recipe, (name, *former) in names.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
 import signal
 import sys
@@ -18,6 +19,7 @@ from mucon.errors import EXIT_OK, InputError, Problem
 if TYPE_CHECKING:
     from mucon.commands.parser import Commands
     from mucon.configuration import Config
+    from mucon.training import EpochReport
 
 DESCRIPTION = """\
 Trains a model on the training part of a split. Press Ctrl-C to save a
@@ -52,6 +54,7 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Trains, with progress on standard error."""
+    from mucon.commands.history import History
     from mucon.commands.printing import EpochPrinter
     from mucon.device import choose_device, training_line
     from mucon.method import training_of
@@ -65,30 +68,47 @@ def run(args: argparse.Namespace) -> int:
     warn_of_shared_groups(store, args.split)
     method, training = method_named(args.method), training_of(config)
     videos, vocabulary = videos_of(store, args.split, "train"), vocabulary_of(store)
-    with StopOnSignal() as stop, EpochPrinter(training.epochs) as printer:
+    n_videos, history = len(method.visited(config, videos)), History(args.out, str(device))
+    with StopOnSignal() as stop, EpochPrinter(training.epochs, n_videos) as printer:
 
         @functools.cache
-        def announce() -> None:
-            n_videos = len(method.visited(config, videos))
+        def start() -> None:
             n_parameters = method.n_parameters(config, videos, vocabulary)
             print(training_line(device, training.precision, n_videos=n_videos, n_parameters=n_parameters), flush=True)
+            history.start()
 
         def before_step() -> bool:
-            announce()  # once, when the training has checked its input
+            start()  # once, when the training has checked its input
+            printer.step()
             return stop.requested()
 
-        method.train(
-            config,
-            videos,
-            vocabulary,
-            folder=args.out,
-            device=str(device),
-            report=printer.epoch,
-            should_stop=before_step,
-        )
+        def after_epoch(report: EpochReport) -> None:
+            printer.epoch(report)
+            history.epoch(report)
+
+        try:
+            method.train(
+                config,
+                videos,
+                vocabulary,
+                folder=args.out,
+                device=str(device),
+                report=after_epoch,
+                should_stop=before_step,
+            )
+        except InputError as error:
+            raise InputError(with_way_out(problem, args.out) for problem in error.problems) from error
     print(f"trained: {args.out / 'checkpoint'}")
     print(f"next:    mucon evaluate {args.out} --store {args.store} --split {args.split}")
     return EXIT_OK
+
+
+def with_way_out(problem: Problem, run: Path) -> Problem:
+    """The problem of a finished run that is asked for other epochs, with a hint how to train further."""
+    if problem.rule != "conflict" or problem.value != ("training.epochs",):
+        return problem
+    hint = f"to train further, start a run from its weights: --set training.warm_start={run} --out another folder"
+    return dataclasses.replace(problem, hint=hint)
 
 
 def config_of(args: argparse.Namespace) -> Config:
