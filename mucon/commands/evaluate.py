@@ -7,7 +7,16 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mucon.commands.options import TASKS, add_data, add_decoding, add_device, add_run, decoding_of, warn_if_unfinished
+from mucon.commands.options import (
+    TASKS,
+    add_data,
+    add_decoding,
+    add_device,
+    add_run,
+    check_run,
+    decoding_of,
+    warn_if_unfinished,
+)
 from mucon.commands.outputs import check_file, check_suffix
 from mucon.errors import EXIT_OK, InputError, Problem
 
@@ -65,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
         check_file(args.figure, "--figure")
     elif args.recordings:
         raise InputError(Problem(rule="missing", place="--recordings", message="requires --figure FILE"))
+    check_run(args.run_folder)
     predictor = load_predictor(args.run_folder, "cpu")
     warn_if_unfinished(args.run_folder, predictor)
     store = open_store(args.store)

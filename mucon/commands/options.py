@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mucon.configuration import parse_settings
-from mucon.errors import DataWarning, InputError, Problem
+from mucon.errors import DataWarning, InputError, Problem, some
 from mucon.methods import METHODS
 
 if TYPE_CHECKING:
@@ -50,6 +50,36 @@ def add_method(parser: Parser) -> None:
 def add_run(parser: Parser) -> None:
     """Adds the positional argument RUN."""
     parser.add_argument("run_folder", type=Path, metavar="RUN", help="output directory of `mucon train`")
+
+
+def check_run(path: Path) -> None:
+    """Explains what a path is that contains no checkpoint.
+
+    Raises:
+        InputError: no checkpoint there.
+    """
+    from mucon.checkpoint_files import STATE, exists, of_run
+    from storage.constants import MANIFEST, VIDEOS
+
+    if exists(of_run(path)):
+        return
+    if not path.exists():
+        message, hint = "no such run", "train one first with `mucon train`"
+    elif path.is_file():
+        near = (path.parent, path.parent.parent)
+        message = "a file, expected a run folder"
+        hint = next(
+            (f"pass {folder}" for folder in near if exists(of_run(folder))), "`mucon import-weights` reads .trc"
+        )
+    elif (path / MANIFEST).is_file() and (path / VIDEOS).is_file():
+        message, hint = "a feature store, expected a run folder", f"pass --store {path}"
+    elif (path / "trials").is_dir():
+        message, hint = "a results folder, expected a run folder", f"pass one of its trials, {path / 'trials'}/ID"
+    else:
+        runs = sorted(child for child in path.iterdir() if child.is_dir() and exists(of_run(child)))
+        message = f"no checkpoint (neither it nor its folder checkpoint contains {STATE})"
+        hint = f"pass one of its runs: {some(runs)}" if runs else "train one first with `mucon train`"
+    raise InputError(Problem(rule="missing", place=str(path), value=str(path), message=message, hint=hint))
 
 
 def add_data(parser: Parser) -> None:

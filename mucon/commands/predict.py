@@ -13,6 +13,7 @@ from mucon.commands.options import (
     add_decoding,
     add_device,
     add_run,
+    check_run,
     decoding_of,
     warn_if_unfinished,
 )
@@ -85,6 +86,7 @@ def run(args: argparse.Namespace) -> int:
     from mucon.library import load_predictor
 
     check_options(args)
+    check_run(args.run_folder)
     predictor = load_predictor(args.run_folder, args.device)
     warn_if_unfinished(args.run_folder, predictor)
     name = args.prediction or predictor.main

@@ -161,6 +161,37 @@ def test_a_run_without_a_checkpoint_is_one_line(store: Path, tmp_path: Path, cap
     assert str(tmp_path / "run") in text
 
 
+def test_a_run_its_checkpoint_and_a_trial_are_accepted(store: Path, run: Path, tmp_path: Path):
+    (tmp_path / "run").symlink_to(run)  # a trial's folder contains a run
+    for path in (run, run / "checkpoint", tmp_path):
+        assert main(["evaluate", str(path), "--store", str(store), "--json"]) == 0
+
+
+def test_what_is_no_run_is_named_with_the_right_advice(store: Path, run: Path, tmp_path: Path):
+    (tmp_path / "results" / "trials").mkdir(parents=True)
+    (tmp_path / "results" / "trials" / "abc").symlink_to(run)
+    advice = {
+        run / "checkpoint" / "config.json": str(run / "checkpoint"),
+        run / "history.jsonl": f"pass {run}",
+        store: f"--store {store}",
+        tmp_path / "results": f"{tmp_path / 'results' / 'trials'}/ID",
+        tmp_path / "results" / "trials": str(tmp_path / "results" / "trials" / "abc"),
+        tmp_path / "nowhere": "mucon train",
+    }
+    for path, words in advice.items():
+        for line in (["evaluate", str(path), "--store", str(store)], ["predict", str(path), "x.npy"]):
+            with refused("missing", str(path), str(path), n=1) as refusal:
+                call(line)
+            assert words in refusal.problems[0].hint
+
+
+def test_a_store_of_many_other_actions_is_one_short_line(run: Path, tmp_path: Path, capsys):
+    names = tuple(f"action_{i}" for i in range(500))
+    with StoreWriter(tmp_path / "other", dim=5, dtype="float32", vocabulary=names) as writer:
+        writer.add("v", np.zeros((4, 5), np.float32), transcript=(0, 1), lengths=(2, 2), splits=("1:test",))
+    assert len(error_line(capsys, ["evaluate", str(run), "--store", str(tmp_path / "other")])) < 250
+
+
 def test_a_damaged_checkpoint_is_one_line(store: Path, run: Path, tmp_path: Path, capsys):
     damaged = tmp_path / "run"
     checkpoints.save(damaged / "checkpoint", checkpoints.load(run / "checkpoint"))
