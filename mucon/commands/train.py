@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from mucon.training import EpochReport
 
 DESCRIPTION = """\
-Trains a model on the training part of a split. Press Ctrl-C to save a
-checkpoint and stop; run the same command again to resume."""
+Trains a model on the training part of a split. A recipe is a set of settings
+(see `mucon recipes`). Press Ctrl-C to save a checkpoint and stop; run the same
+command again to resume. The run folder also contains the numbers of each epoch
+(history.jsonl) and the environment (environment.jsonl)."""
 EXAMPLE = """\
 example:
   mucon train weak --store stores/tug --out runs/tug --epochs 30 --set loss.smoothing=0.2"""
