@@ -129,6 +129,9 @@ class Predictor(Protocol):
                 a method that has none.
         """
 
+    def frame_log_probs(self, features: Tensor) -> Tensor:
+        """Log-probabilities `[T, N]` of the actions in each frame, of features `[T, D]` on the predictor's device."""
+
     def align(
         self,
         features: Tensor,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,12 +22,14 @@ from mucon.commands.outputs import check_folder
 from mucon.errors import EXIT_OK, EXIT_PARTIAL, InputError, Problem, Rule
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from mucon.commands.parser import Commands
     from mucon.commands.recordings import Recording
     from mucon.commands.segments_files import Predicted
     from mucon.decoding.config import DecodingConfig
-    from mucon.inference import Prediction
     from mucon.method import Predictor
+    from mucon.segments import Segmentation
     from mucon.vocabulary import Vocabulary
 
 DESCRIPTION = """\
@@ -76,12 +79,15 @@ def add(commands: Commands) -> None:
         metavar="X",
         help="frames per second, for times in seconds in csv and json (default: the store's)",
     )
+    parser.add_argument(
+        "--confidence", action="store_true",
+        help="with csv or json: add the mean probability of each segment's action, from another pass of the network",
+    )  # fmt: skip
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Segments or aligns each recording, prints its segments or writes its file."""
-    from mucon.commands.segments_files import Predicted
     from mucon.inference.requests import check_predictions, unsupported_task
     from mucon.library import load_predictor
 
@@ -93,21 +99,18 @@ def run(args: argparse.Namespace) -> int:
     check_predictions([name], predictor.predictions)
     if args.transcript is not None and "alignment" not in predictor.tasks:
         raise InputError(unsupported_task(predictor.method, "alignment"))
-    decoding = decoding_of(predictor, args.settings)
     transcript = None if args.transcript is None else transcript_ids(args.transcript, predictor.vocabulary)
     recordings, fps = chosen_recordings(args, predictor)
+    request = Request(name, transcript, decoding_of(predictor, args.settings), fps, args.confidence)
     release_large_arrays()
     problems: list[Problem] = []
     n_predicted = 0
     for recording in recordings:
         try:
-            n_frames, prediction = predict(predictor, recording, name, transcript, decoding)
+            show(predict(predictor, recording, request), args)
+            n_predicted += 1
         except InputError as error:
             problems += error.problems
-            continue
-        found = prediction.segmentations[name]
-        show(Predicted(recording.id, n_frames, prediction.cut, found, predictor.vocabulary, fps), args)
-        n_predicted += 1
     if not n_predicted:
         raise InputError(problems)
     for problem in problems:
@@ -165,38 +168,63 @@ def chosen_recordings(args: argparse.Namespace, predictor: Predictor) -> tuple[l
     return recordings_of_store(store, args.split or "1", args.part or "test"), args.fps or store.manifest.fps
 
 
-def predict(
-    predictor: Predictor,
-    recording: Recording,
-    name: str,
-    transcript: tuple[int, ...] | None,
-    decoding: DecodingConfig | None,
-) -> tuple[int, Prediction]:
-    """The number of frames of a recording, and its prediction.
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is predicted of each recording.
 
-    Args:
-        predictor: a trained model.
-        recording: read here, and not kept.
+    Attributes:
         name: name of the prediction.
         transcript: the known actions for alignment; None for segmentation.
         decoding: choices of decoding.
+        fps: frames per second; None if unknown.
+        confidence: adds the confidence of each segment.
+    """
+
+    name: str
+    transcript: tuple[int, ...] | None
+    decoding: DecodingConfig | None
+    fps: float | None
+    confidence: bool
+
+
+def predict(predictor: Predictor, recording: Recording, request: Request) -> Predicted:
+    """The prediction for a recording, which is read here and not kept.
 
     Raises:
         InputError: features that cannot be read or have another shape, or a transcript with more segments than frames.
     """
+    from mucon.commands.segments_files import Predicted
     from mucon.inference.requests import transcript_problems
 
-    video = recording.load()
-    problems = transcript_problems(transcript, video.n_frames, predictor.vocabulary) if transcript else []
+    video, vocabulary = recording.load(), predictor.vocabulary
+    transcript, names = request.transcript, (request.name,)
+    problems = transcript_problems(transcript, video.n_frames, vocabulary) if transcript else []
     if problems:
         raise InputError(InputError(problems).under(recording.place))
     features = video.features(predictor.device)
     try:
         if transcript is None:
-            return video.n_frames, predictor.begin(features, predictions=(name,), decoding=decoding)()
-        return video.n_frames, predictor.align(features, transcript, predictions=(name,), decoding=decoding)
+            prediction = predictor.begin(features, predictions=names, decoding=request.decoding)()
+        else:
+            prediction = predictor.align(features, transcript, predictions=names, decoding=request.decoding)
     except InputError as error:
         raise InputError(error.under(recording.place)) from error
+    found = prediction.segmentations[request.name]
+    confidence = mean_probabilities(predictor.frame_log_probs(features), found) if request.confidence else None
+    return Predicted(recording.id, video.n_frames, prediction.cut, found, vocabulary, request.fps, confidence)
+
+
+def mean_probabilities(log_probs: Tensor, segmentation: Segmentation) -> list[float | None]:
+    """Mean probability of each segment's action over its frames; None for a segment without frames.
+
+    Args:
+        log_probs: `[T, N]`.
+        segmentation: T frames.
+    """
+    return [
+        float(log_probs[start:stop, action].exp().mean()) if stop > start else None
+        for action, start, stop in segmentation.spans()
+    ]
 
 
 def show(predicted: Predicted, args: argparse.Namespace) -> None:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from mucon.errors import InputError, Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mucon.segments import Segmentation
     from mucon.vocabulary import Vocabulary
 
@@ -28,6 +30,8 @@ class Predicted:
         segmentation: the predicted segments; none for an empty transcript.
         vocabulary: the actions.
         fps: frames per second; None if unknown.
+        confidence: per segment, the mean probability of its action over its frames, None for a segment without
+            frames; None if it was not computed.
     """
 
     id: str
@@ -36,19 +40,20 @@ class Predicted:
     segmentation: Segmentation
     vocabulary: Vocabulary
     fps: float | None
+    confidence: Sequence[float | None] | None = None
 
     def segments(self) -> list[dict[str, Any]]:
-        """Action, first frame, frame after the last, number of frames, and both times in seconds if fps is known."""
-        return [
-            {
-                "action": self.vocabulary.actions[action],
-                "start": start,
-                "stop": stop,
-                "frames": stop - start,
-                **({} if self.fps is None else {"start_s": start / self.fps, "stop_s": stop / self.fps}),
-            }
-            for action, start, stop in self.segmentation.spans()
-        ]
+        """Action, first frame, frame after the last, number of frames; times in seconds and confidence if known."""
+        segments = []
+        for i, (action, start, stop) in enumerate(self.segmentation.spans()):
+            name = self.vocabulary.actions[action]
+            one: dict[str, Any] = {"start": start, "stop": stop, "frames": stop - start, "action": name}
+            if self.fps is not None:
+                one |= {"start_s": start / self.fps, "stop_s": stop / self.fps}
+            if self.confidence is not None:
+                one["confidence"] = self.confidence[i]
+            segments.append(one)
+        return segments
 
     def summary(self) -> str:
         """One line for people."""
@@ -68,7 +73,8 @@ class Predicted:
     def as_csv(self) -> str:
         """A heading and one row per segment."""
         text = io.StringIO()
-        columns = ["start", "stop", "frames", "action", *(["start_s", "stop_s"] if self.fps is not None else [])]
+        columns = ["start", "stop", "frames", "action"]
+        columns += ["start_s", "stop_s"] * (self.fps is not None) + ["confidence"] * (self.confidence is not None)
         writer = csv.DictWriter(text, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(self.segments())

@@ -84,6 +84,11 @@ class MuConPredictor:
         """Runs the network and returns the function that decodes."""
         return begin(self.checkpoint, features, predictions=predictions, decoding=decoding)
 
+    def frame_log_probs(self, features: Tensor) -> Tensor:
+        """Log-probabilities of the frame branch."""
+        with torch.no_grad():
+            return self.checkpoint.model.encode(features)[1]
+
     def align(
         self,
         features: Tensor,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from mucon import library
 from mucon.cli import main
@@ -217,6 +218,18 @@ def test_predictions_are_written_as_files_of_other_programs(run: Path, tmp_path:
     assert [text.split(" -> ")[1] for text in capsys.readouterr().out.splitlines()] == [
         str(tmp_path / "txt" / f"{id}.txt") for id in ("v00", "v01")
     ]
+
+
+def test_the_confidence_of_a_segment_is_the_mean_probability_of_its_action(run: Path, tmp_path: Path, capsys):
+    paths = write_features(tmp_path)
+    model = library.load(run, "cpu")
+    for one, path in zip(predicted(capsys, ["predict", str(run), *paths, "--confidence"]), paths, strict=True):
+        probabilities = model.predictor.frame_log_probs(torch.from_numpy(np.load(path))).exp().numpy()
+        for segment in one["segments"]:
+            part = probabilities[segment["start"] : segment["stop"], VOCABULARY.actions.index(segment["action"])]
+            assert segment["confidence"] == pytest.approx(float(part.mean()), abs=1e-6)
+        frames = predicted(capsys, ["predict", str(run), path, "--confidence", "--prediction", "frames"])[0]
+        assert all(segment["confidence"] > 0.25 for segment in frames["segments"])  # the likeliest of four actions
 
 
 def test_the_recordings_of_a_store_are_predicted(store: Path, run: Path, capsys):
