@@ -128,8 +128,12 @@ def decoding_of(predictor: Predictor, settings: Sequence[str]) -> DecodingConfig
     from mucon.methods import method_named
 
     values = parse_settings(settings)
-    changed = predictor.config.with_values(values)
-    fixed = [
+    problems: list[Problem] = []
+    try:
+        changed = predictor.config.with_values(values)
+    except InputError as error:
+        problems += error.problems
+    problems += [
         Problem(
             rule="state",
             place=path,
@@ -138,8 +142,8 @@ def decoding_of(predictor: Predictor, settings: Sequence[str]) -> DecodingConfig
             hint="train another run with it; --set accepts decoding.* here",
         )
         for path, value in values.items()
-        if not path.startswith("decoding.")
+        if not path.startswith("decoding.") and path not in [problem.place for problem in problems]
     ]
-    if fixed:
-        raise InputError(fixed)
+    if problems:
+        raise InputError(problems)
     return method_named(predictor.method).decoding(changed)

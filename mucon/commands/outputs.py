@@ -10,7 +10,7 @@ from pathlib import Path
 from mucon.errors import InputError, Problem, Rule
 from storage.constants import MANIFEST, VIDEOS
 
-PROBE_BYTES = 2**16
+PROBE_BYTES = 2**20
 """Bytes that are written and removed; permission bits alone say nothing about a full disk or a read-only one."""
 
 

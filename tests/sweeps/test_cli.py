@@ -225,3 +225,18 @@ def test_slots_are_what_fits_on_each_machine(
     each: Resources, nodes: dict[str, tuple[float, float]], slots: int
 ) -> None:
     assert each.slots(nodes) == slots
+
+
+@pytest.mark.parametrize("command", ["", "run", "list", "report", "compare", "reproduce", "sync"])
+def test_every_help_shows_an_example(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(None, [*command.split(), "--help"])
+    assert stopped.value.code == 0
+    assert f"mucon-sweeps {command}".strip() in capsys.readouterr().out.partition("example")[2]
+
+
+def test_the_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(None, ["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out.startswith("mucon-sweeps ")

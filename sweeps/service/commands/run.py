@@ -42,7 +42,7 @@ def add(commands: Any) -> None:
         "run",
         help="run an experiment or a user-defined sweep",
         description="Runs an experiment of the package, as its script does, or a user-defined sweep from a file.",
-        epilog=FORMAT,
+        epilog=f"example: mucon-sweeps run ablation_masks --store stores/tug --seeds 3\n\n{FORMAT}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("name", help="an experiment (`mucon-sweeps list`), FILE.yaml or FILE.py")

@@ -142,6 +142,12 @@ def test_only_settings_of_decoding_can_be_changed(store, run, capsys, rule, sett
     assert error_line(capsys, line).startswith(f"{place}: ")
 
 
+def test_wrong_and_fixed_settings_are_reported_together(store: Path, run: Path):
+    settings = ["decoding.beem=3", "training.epochs=3", "decoding.beam=many", "training.lr=1"]
+    with refused("state", "training.epochs", "3", n=4):
+        call(["evaluate", str(run), "--store", str(store), *(word for one in settings for word in ("--set", one))])
+
+
 def test_a_missing_store_is_one_line(tmp_path: Path, run: Path, capsys: pytest.CaptureFixture[str]):
     missing = tmp_path / "nowhere"
     assert str(missing) in error_line(capsys, ["evaluate", str(run), "--store", str(missing), "--json"])

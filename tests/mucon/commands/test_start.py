@@ -23,7 +23,7 @@ from tests.helpers.refusals import refused
 ROOT = Path(__file__).parents[3]
 STORE_COMMANDS = ["store", "store import", "store inspect", "store verify", "store synthesize"]
 COMMANDS = ["", "train", "evaluate", "predict", "baselines", "import-weights", "recipes", *STORE_COMMANDS]
-OWN_EXAMPLES = [name for name in COMMANDS if name not in ("store", "store import", "store inspect", "store verify")]
+OWN_EXAMPLES = [name for name in COMMANDS if name not in ("store import", "store inspect", "store verify")]
 TRAIN = ["train", "demo", "--store", "s", "--out", "o"]
 
 LOADED = """
