@@ -165,7 +165,7 @@ def draw_evaluation(
 
     Args:
         evaluation: an evaluation of at least these recordings.
-        videos: recordings to draw; without lengths, there is no true bar.
+        videos: recordings to draw; without lengths there is no true bar, without a prediction an empty one.
         vocabulary: the actions.
         path: a file that ends in one of `suffixes`.
         fps: frames per second for an axis in seconds; None for frames.
@@ -176,10 +176,11 @@ def draw_evaluation(
     Warns:
         DataWarning: names contain signs that no installed font has.
     """
+    none = Segmentation.of((), ())
     rows = {
         video.id: [
             *([("truth", truth)] if (truth := video.segmentation) is not None else []),
-            *((prediction, of_video[video.id]) for prediction, of_video in evaluation.segmentations.items()),
+            *((name, of_video.get(video.id, none)) for name, of_video in evaluation.segmentations.items()),
         ]
         for video in videos
     }

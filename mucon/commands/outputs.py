@@ -26,7 +26,7 @@ def check_folder(path: Path, place: str) -> None:
     """
     _check_outside_stores(path, place)
     if os.path.lexists(path) and not os.path.isdir(path):  # noqa: PTH112
-        raise _refused("exists", place, path, "is no folder", "choose another path")
+        raise _refused("exists", place, path, "is not a folder", "choose another path")
     with _created(path, place):
         _probe(path, place)
 
@@ -35,7 +35,7 @@ def check_run_folder(path: Path, place: str) -> None:
     """Checks that a run can be written into a folder, see `check_folder`."""
     check_folder(path, place)
     if (path / "checkpoint").exists() and not (path / "checkpoint").is_dir():
-        raise _refused("exists", place, path / "checkpoint", "is no folder", "choose another path")
+        raise _refused("exists", place, path / "checkpoint", "is not a folder", "choose another path")
 
 
 def check_file(path: Path, place: str) -> None:
@@ -52,7 +52,7 @@ def check_file(path: Path, place: str) -> None:
     if os.path.isdir(path):  # noqa: PTH112
         raise _refused("exists", place, path, "is a folder", "name a file in it")
     if not os.path.isdir(path.parent):  # noqa: PTH112
-        raise _refused("missing", place, path, f"no such folder: {path.parent}", "create it first")
+        raise _refused("missing", place, path, "lies in a folder that does not exist", f"create {path.parent} first")
     _probe(path.parent, place)
     existed = os.path.lexists(path)
     try:

@@ -165,7 +165,7 @@ def test_files_that_differ_by_their_suffix_alone_have_distinct_ids():
 
 
 def test_a_folder_or_a_pattern_without_files_is_one_line(run: Path, tmp_path: Path):
-    for path in (tmp_path, tmp_path / "*.npy"):
+    for path in (tmp_path, tmp_path / "*.npy", tmp_path / ("x" * 300 + "*.npy")):
         with refused("missing", str(path), n=1):
             call(["predict", str(run), str(path)])
 
