@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +21,7 @@ from mucon.commands.options import (
     warn_if_unfinished,
 )
 from mucon.commands.outputs import check_folder
-from mucon.errors import EXIT_OK, EXIT_PARTIAL, InputError, Problem, Rule
+from mucon.errors import EXIT_OK, EXIT_PARTIAL, InputError, Problem, Rule, some
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -73,6 +75,7 @@ def add(commands: Commands) -> None:
         "--format", choices=FORMATS, metavar="FORMAT",
         help="with --out: txt, one action per frame; csv or json, one row or object per segment (default: txt)",
     )  # fmt: skip
+    parser.add_argument("--replace", action="store_true", help="with --out: replace existing files")
     parser.add_argument(
         "--fps",
         type=float,
@@ -101,6 +104,8 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(unsupported_task(predictor.method, "alignment"))
     transcript = None if args.transcript is None else transcript_ids(args.transcript, predictor.vocabulary)
     recordings, fps = chosen_recordings(args, predictor)
+    if args.out is not None and not args.replace:
+        check_new_files(recordings, args)
     request = Request(name, transcript, decoding_of(predictor, args.settings), fps, args.confidence)
     release_large_arrays()
     problems: list[Problem] = []
@@ -138,8 +143,8 @@ def check_options(args: argparse.Namespace) -> None:
     if (args.store is None) == (not args.features):
         rule: Rule = "missing" if args.store is None else "conflict"
         problems.append(Problem(rule=rule, place="FEATURES", message="expected files, a folder or --store STORE"))
-    for flag, needed in (("split", "store"), ("part", "store"), ("format", "out")):
-        if getattr(args, flag) is not None and getattr(args, needed) is None:
+    for flag, needed in (("split", "store"), ("part", "store"), ("format", "out"), ("replace", "out")):
+        if getattr(args, flag) not in (None, False) and getattr(args, needed) is None:
             value = getattr(args, flag)
             problems.append(Problem(rule="missing", place=f"--{flag}", value=value, message=f"requires --{needed}"))
     if args.fps is not None and not 0 < args.fps < float("inf"):
@@ -148,6 +153,19 @@ def check_options(args: argparse.Namespace) -> None:
         raise InputError(problems)
     if args.out is not None:
         check_folder(args.out, "--out")
+
+
+def check_new_files(recordings: Sequence[Recording], args: argparse.Namespace) -> None:
+    """Checks that no file is overwritten, such as an annotation.
+
+    Raises:
+        InputError: files of the recordings exist.
+    """
+    files = [args.out / f"{recording.id}.{args.format or FORMATS[0]}" for recording in recordings]
+    existing = [file for file in files if os.path.lexists(file)]
+    if existing:
+        message, hint = f"{some(existing)} would be overwritten", "choose another folder or pass --replace"
+        raise InputError(Problem(rule="exists", place="--out", value=len(existing), message=message, hint=hint))
 
 
 def chosen_recordings(args: argparse.Namespace, predictor: Predictor) -> tuple[list[Recording], float | None]:

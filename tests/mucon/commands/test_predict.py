@@ -214,10 +214,19 @@ def test_predictions_are_written_as_files_of_other_programs(run: Path, tmp_path:
     predicted(capsys, [*line, "--out", str(tmp_path / "json"), "--format", "json"])
     assert json.loads((tmp_path / "json" / "v01.json").read_text()) == second
     assert sorted(path.name for path in (tmp_path / "json").iterdir()) == ["v00.json", "v01.json"]
-    assert main([*line, "--out", str(tmp_path / "txt"), "--device", "cpu"]) == 0
+    assert main([*line, "--out", str(tmp_path / "txt"), "--replace", "--device", "cpu"]) == 0
     assert [text.split(" -> ")[1] for text in capsys.readouterr().out.splitlines()] == [
         str(tmp_path / "txt" / f"{id}.txt") for id in ("v00", "v01")
     ]
+
+
+def test_existing_files_such_as_annotations_are_not_overwritten(run: Path, tmp_path: Path):
+    paths = write_features(tmp_path)
+    (tmp_path / "v01.txt").write_text("rest\n")
+    with refused("exists", "--out", 1, n=1):
+        call(["predict", str(run), *paths, "--out", str(tmp_path), "--device", "cpu"])
+    assert (tmp_path / "v01.txt").read_text() == "rest\n"
+    assert not (tmp_path / "v00.txt").exists()
 
 
 def test_the_confidence_of_a_segment_is_the_mean_probability_of_its_action(run: Path, tmp_path: Path, capsys):
@@ -250,6 +259,7 @@ WRONG_OPTIONS = {
     "two sources": (["x.npy", "--store", "s"], "conflict", "FEATURES"),
     "a part of no store": (["x.npy", "--part", "test"], "missing", "--part"),
     "a format of no file": (["x.npy", "--format", "csv"], "missing", "--format"),
+    "a replacement of no file": (["x.npy", "--replace"], "missing", "--replace"),
     "no time": (["x.npy", "--fps", "0"], "range", "--fps"),
 }
 
