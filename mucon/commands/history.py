@@ -13,7 +13,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import torch
+
 import mucon
+from mucon.device import device_name, gpu_facts
 from mucon.training import EpochReport
 
 HISTORY = "history.jsonl"
@@ -31,7 +34,7 @@ class History:
         device: where the network is trained.
     """
 
-    def __init__(self, folder: Path, device: str) -> None:
+    def __init__(self, folder: Path, device: torch.device) -> None:
         self.folder = folder
         self.device = device
 
@@ -52,7 +55,7 @@ class History:
         _append(path, {"time": _now(), "epoch": report.epoch, "step": report.step, **report.metrics()})
 
 
-def environment(device: str) -> dict[str, Any]:
+def environment(device: torch.device) -> dict[str, Any]:
     """Versions, machine and command of this process, as plain values."""
     return {
         "time": _now(),
@@ -63,7 +66,9 @@ def environment(device: str) -> dict[str, Any]:
         "git_commit": _commit(),
         "host": socket.gethostname(),
         "platform": platform.platform(),
-        "device": device,
+        "device": str(device),
+        "device_name": device_name(device),
+        **gpu_facts(device),
     }
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from mucon.commands.options import FORMER_RECIPES, RECIPES, add_data, add_device, add_method, add_settings
 from mucon.commands.outputs import check_run_folder
-from mucon.configuration import parse_settings
+from mucon.configuration import field_types, parse_settings
 from mucon.errors import EXIT_OK, InputError, Problem
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     warn_of_shared_groups(store, args.split)
     method, training = method_named(args.method), training_of(config)
     videos, vocabulary = videos_of(store, args.split, "train"), vocabulary_of(store)
-    n_videos, history = len(method.visited(config, videos)), History(args.out, str(device))
+    n_videos, history = len(method.visited(config, videos)), History(args.out, device)
     with StopOnSignal() as stop, EpochPrinter(training.epochs, n_videos) as printer:
 
         @functools.cache
@@ -99,15 +99,17 @@ def run(args: argparse.Namespace) -> int:
                 should_stop=before_step,
             )
         except InputError as error:
-            raise InputError(with_way_out(problem, args.out) for problem in error.problems) from error
+            raise InputError(with_way_out(problem, config, args.out) for problem in error.problems) from error
     print(f"trained: {args.out / 'checkpoint'}")
     print(f"next:    mucon evaluate {args.out} --store {args.store} --split {args.split}")
     return EXIT_OK
 
 
-def with_way_out(problem: Problem, run: Path) -> Problem:
+def with_way_out(problem: Problem, config: Config, run: Path) -> Problem:
     """The problem of a finished run that is asked for other epochs, with a hint how to train further."""
-    if problem.rule != "conflict" or problem.value != ("training.epochs",):
+    if (problem.rule, problem.value) != ("conflict", ("training.epochs",)):
+        return problem
+    if "training.warm_start" not in field_types(type(config)):
         return problem
     hint = f"to train further, start a run from its weights: --set training.warm_start={run} --out another folder"
     return dataclasses.replace(problem, hint=hint)

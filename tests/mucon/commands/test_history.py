@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from mucon.cli import main
 from mucon.commands.history import History
@@ -63,10 +64,10 @@ def report(epoch: int, loss: float) -> EpochReport:
 
 def test_a_repeated_epoch_replaces_its_record_and_an_incomplete_line(tmp_path: Path):
     for epoch in (1, 2, 3):
-        History(tmp_path, "cpu").epoch(report(epoch, 0.5))
+        History(tmp_path, torch.device("cpu")).epoch(report(epoch, 0.5))
     with (tmp_path / "history.jsonl").open("a") as file:
         file.write('{"epoch": 4, "los')
-    History(tmp_path, "cpu").epoch(report(2, 0.25))
+    History(tmp_path, torch.device("cpu")).epoch(report(2, 0.25))
     assert [(one["epoch"], one["loss.total"]) for one in records(tmp_path)] == [(1, 0.5), (2, 0.25)]
 
 

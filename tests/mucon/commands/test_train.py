@@ -54,7 +54,7 @@ def test_settings_win_over_the_recipe_and_schedule_points_follow_the_epochs(stor
 def test_training_begins_with_a_line_about_device_and_size(store: Path, tmp_path: Path, capsys, method: str):
     line = train_line(store, tmp_path / "run", epochs=1)
     if method != "mucon":
-        line = [word for word in line if word not in SETTINGS] + ["--method", method]
+        line = ["train", "full", *(word for word in line[2:] if word not in SETTINGS), "--method", method]
     assert main(line) == 0
     predictor = load_predictor(tmp_path / "run", "cpu")
     network = predictor.checkpoint.model if method == "mucon" else predictor.classifier
