@@ -180,7 +180,10 @@ def draw_evaluation(
     rows = {
         video.id: [
             *([("truth", truth)] if (truth := video.segmentation) is not None else []),
-            *((name, of_video.get(video.id, none)) for name, of_video in evaluation.segmentations.items()),
+            *(
+                (name, of_video[video.id]) if video.id in of_video else (f"{name} (undefined)", none)
+                for name, of_video in evaluation.segmentations.items()
+            ),
         ]
         for video in videos
     }

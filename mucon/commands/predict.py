@@ -209,26 +209,32 @@ def predict(predictor: Predictor, recording: Recording, request: Request) -> Pre
     """The prediction for a recording, which is read here and not kept.
 
     Raises:
-        InputError: features that cannot be read or have another shape, or a transcript with more segments than frames.
+        InputError: features that cannot be read or have another shape, a transcript with more segments than frames, or
+            a prediction that is not defined for the recording.
     """
     from mucon.commands.segments_files import Predicted
+    from mucon.device import cpu_threads
     from mucon.inference.requests import transcript_problems
+    from mucon.method import training_of
 
     video, vocabulary = recording.load(), predictor.vocabulary
     transcript, names = request.transcript, (request.name,)
     problems = transcript_problems(transcript, video.n_frames, vocabulary) if transcript else []
     if problems:
         raise InputError(InputError(problems).under(recording.place))
-    features = video.features(predictor.device)
     try:
-        if transcript is None:
-            prediction = predictor.begin(features, predictions=names, decoding=request.decoding)()
-        else:
-            prediction = predictor.align(features, transcript, predictions=names, decoding=request.decoding)
+        with cpu_threads(training_of(predictor.config).threads):
+            features = video.features(predictor.device)
+            if transcript is None:
+                prediction = predictor.begin(features, predictions=names, decoding=request.decoding)()
+            else:
+                prediction = predictor.align(features, transcript, predictions=names, decoding=request.decoding)
+            if prediction.undefined:
+                raise prediction.undefined[request.name]
+            found = prediction.segmentations[request.name]
+            confidence = mean_probabilities(predictor.frame_log_probs(features), found) if request.confidence else None
     except InputError as error:
         raise InputError(error.under(recording.place)) from error
-    found = prediction.segmentations[request.name]
-    confidence = mean_probabilities(predictor.frame_log_probs(features), found) if request.confidence else None
     return Predicted(recording.id, video.n_frames, prediction.cut, found, vocabulary, request.fps, confidence)
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from mucon.checkpoint import METHOD, Checkpoint, Progress, weights_sha256
 from mucon.config import TrainConfig
 from mucon.decoding.config import DecodingConfig
+from mucon.device import full_precision
 from mucon.inference.predictions import MAIN, PREDICTIONS, aligned, begin
 from mucon.inference.requests import TASKS, Prediction
 from mucon.inference.training_facts import training_facts
@@ -84,6 +85,7 @@ class MuConPredictor:
         """Runs the network and returns the function that decodes."""
         return begin(self.checkpoint, features, predictions=predictions, decoding=decoding)
 
+    @full_precision()
     def frame_log_probs(self, features: Tensor) -> Tensor:
         """Log-probabilities of the frame branch."""
         with torch.no_grad():

@@ -64,7 +64,7 @@ def test_a_recording_that_cannot_be_decoded_is_reported_and_the_others_are_predi
     assert main([*line, "--set", "decoding.max_length=60"]) == 3
     captured = capsys.readouterr()
     assert [json.loads(text)["id"] for text in captured.out.splitlines()] == ["v00", "v01"]
-    assert captured.err.startswith("error: awkward: max_length: ")
+    assert captured.err.startswith(f"error: {tmp_path / 'awkward.npy'}: max_length: ")
     assert len(captured.err.splitlines()) == 1
     assert main([*line, "--set", "decoding.max_length=60", "--prediction", "frames"]) == 0
 
@@ -78,7 +78,7 @@ def test_a_recording_that_is_too_short_for_the_transcript_is_reported_and_the_ot
     assert main(line) == 3
     captured = capsys.readouterr()
     assert [json.loads(text)["id"] for text in captured.out.splitlines()] == ["v00", "v01"]
-    assert captured.err.startswith("error: short: transcript: ")
+    assert captured.err.startswith(f"error: {tmp_path / 'short.npy'}: transcript: ")
     assert len(captured.err.splitlines()) == 1
 
 
