@@ -59,5 +59,5 @@ def test_the_last_of_several_chained_errors_is_the_reason():
 
 def test_a_reason_is_short_and_keeps_the_addresses_of_files():
     assert len(reason_of(ValueError("x" * 5000))) == MOST_CHARACTERS
-    assert reason_of(OSError(28, "No space left", "/a/b.py")) == "OSError: [Errno 28] No space left: '/a/b.py'"
+    assert reason_of(OSError(28, "full", "/a/b.py")) == "OSError: [Errno 28] full: '/a/b.py'"
     assert reason_of(KeyboardInterrupt()) == "KeyboardInterrupt"
