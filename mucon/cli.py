@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from mucon import NUMERICS
 from mucon.commands import baselines, evaluate, predict, recipes, store, train, weights
-from mucon.commands.parser import Command, Parser
+from mucon.commands.parser import Command, Parser, add_version
 from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_PARTIAL, DataWarning, Diverged, InputError, Interrupted
 
 DESCRIPTION = "Weakly supervised action segmentation from transcripts (MuCon)."
@@ -80,23 +78,8 @@ def warnings_as_lines() -> Iterator[None]:
 def build_parser() -> Parser:
     """The parser of all commands; imports nothing heavy."""
     parser = Parser(prog="mucon", description=DESCRIPTION, epilog=EXAMPLE)
-    parser.add_argument("--version", action=Version, nargs=0, help="print the version of mucon and of its numerics")
+    add_version(parser)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for command in (train, evaluate, predict, baselines, weights, recipes, store):
         command.add(commands)
     return parser
-
-
-class Version(argparse.Action):
-    """Prints the version of the package and of the numerics, and exits."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        """Imports `importlib.metadata` here because it takes longer than the rest of the start."""
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            release = version("mucon")
-        except PackageNotFoundError:
-            release = "(not installed)"
-        print(f"mucon {release}, numerics {NUMERICS}")
-        parser.exit()

@@ -8,17 +8,36 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import math
+import re
 import types
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self, Union
 
 from mucon.errors import InputError, Problem, nearest
 
 DEFAULT_METHOD = "mucon"
 """The method of command lines, rows, checkpoints and trials that name none."""
+ALIASES = MappingProxyType(
+    {
+        **dict.fromkeys(("lr", "eta", "step_size"), "learning_rate"),
+        **dict.fromkeys(("batch_size", "batch", "bs", "accumulation"), "accumulate"),
+        **dict.fromkeys(("workers", "num_workers", "n_workers", "jobs", "cpus"), "threads"),
+        **dict.fromkeys(("n_epochs", "num_epochs", "max_epochs", "epoch"), "epochs"),
+        **dict.fromkeys(("clip", "grad_clip", "clip_grad", "max_norm", "gradient_clip"), "clip_norm"),
+        **dict.fromkeys(("amp", "fp16", "bf16", "half", "dtype", "mixed_precision"), "precision"),
+        **dict.fromkeys(("beam_size", "beam_width"), "beam"),
+        **dict.fromkeys(("random_seed", "random_state"), "seed"),
+        **dict.fromkeys(("init", "pretrained", "checkpoint", "weights"), "warm_start"),
+        **{"wd": "weight_decay", "l2": "weight_decay", "optimizer": "optimiser", "optim": "optimiser"},
+        **{"normalize": "normalise", "hidden_size": "hidden", "labeled": "labelled", "num_layers": "n_layers"},
+    }
+)
+"""Names of settings elsewhere -> last part of their paths here; for suggestions only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +173,39 @@ def field_types(config: type, prefix: str = "") -> dict[str, Any]:
     return leaves
 
 
+def field_texts(config: type, prefix: str = "") -> dict[str, str]:
+    """What the docstrings say about every leaf, by dotted path; fields without a line are absent."""
+    found: dict[str, str] = {}
+    hints = typing.get_type_hints(config)
+    texts: dict[str, str] = {}
+    for base in reversed(config.__mro__):
+        texts |= _attribute_texts(inspect.cleandoc(base.__doc__ or ""))
+    for f in dataclasses.fields(config):
+        kind = hints[f.name]
+        if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+            found.update(field_texts(kind, f"{prefix}{f.name}."))
+        elif f.name in texts:
+            found[prefix + f.name] = texts[f.name]
+    return found
+
+
+def _attribute_texts(docstring: str) -> dict[str, str]:
+    r"""The lines `name: text` of the section `Attributes:`, with their continuations.
+
+    >>> _attribute_texts("X.\n\nAttributes:\n    a: one\n        line.\n    b: two.\n\nRaises:\n    E: no.")
+    {'a': 'one line.', 'b': 'two.'}
+    """
+    section = docstring.partition("Attributes:\n")[2].partition("\n\n")[0]
+    items = re.split(r"^    (?=\w+: )", section, flags=re.MULTILINE)[1:]
+    return {name: " ".join(text.split()) for name, _, text in (item.partition(": ") for item in items)}
+
+
+def expected_text(kind: Any) -> str:
+    """The values that a type of `field_types` accepts, in words."""
+    options = typing.get_args(kind) if typing.get_origin(kind) in (Union, types.UnionType) else (kind,)
+    return " or ".join(map(_expected, options))
+
+
 def convert(path: str, value: Any, kind: Any) -> Any:
     """A value, or its text, as the type of a field.
 
@@ -169,8 +221,7 @@ def convert(path: str, value: Any, kind: Any) -> Any:
                 return _as(value, option)
             except ValueError:
                 continue
-    expected = " or ".join(map(_expected, options))
-    raise InputError(Problem(rule="type", place=path, value=value, expected=expected))
+    raise InputError(Problem(rule="type", place=path, value=value, expected=expected_text(kind)))
 
 
 def setting_text(value: object) -> str:
@@ -207,11 +258,14 @@ def parse_settings(settings: Iterable[str]) -> dict[str, str]:
 
 
 def _unknown_setting(path: str, paths: list[str]) -> Problem:
+    name = path.rpartition(".")[2]
+    same = [known for known in paths if known.rpartition(".")[2] == ALIASES.get(name, name)]
+    suggestion = f" (did you mean {' or '.join(map(repr, same))}?)" if same else nearest(path, paths)
     return Problem(
         rule="unknown",
         place=path,
         value=path,
-        message=f"unknown setting{nearest(path, paths)}",
+        message=f"unknown setting{suggestion}",
         hint="`mucon recipes` lists all settings",
     )
 

@@ -126,6 +126,9 @@ class Predictor(Protocol):
                 a method that has none.
         """
 
+    def frame_log_probs(self, features: Tensor) -> Tensor:
+        """Log-probabilities `[T, N]` of the actions in each frame, of features `[T, D]` on the predictor's device."""
+
     def align(
         self,
         features: Tensor,
@@ -165,7 +168,10 @@ class Method(Protocol[C]):
 
     @property
     def recipes(self) -> Mapping[str, Callable[[], C]]:
-        """Named configurations: the default one first, and at least `demo`, a small one for the demo data."""
+        """Named configurations: the default one first, and at least `demo`, a small one for the demo data.
+
+        A function may have several names; the later ones are aliases.
+        """
 
     @property
     def predictions(self) -> tuple[str, ...]:

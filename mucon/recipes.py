@@ -14,21 +14,21 @@ from mucon.model.segment_branch import SegmentBranchConfig
 from mucon.training_config import TrainingConfig
 
 
-def breakfast() -> TrainConfig:
-    """Weak training on Breakfast as in the paper (section 5.2)."""
+def weak() -> TrainConfig:
+    """Training from transcripts, with the paper's settings for Breakfast (section 5.2); the default."""
     return TrainConfig()
 
 
-def breakfast_full() -> TrainConfig:
-    """Full or mixed supervision on Breakfast: fewer epochs, since it converges faster (paper, section 5.2).
+def full() -> TrainConfig:
+    """Full or mixed supervision: fewer epochs, since it converges faster (paper, Breakfast, section 5.2).
 
     By default all training videos are labelled; set `training.labelled` for mixed supervision.
     """
     return TrainConfig(training=TrainingConfig(epochs=110, labelled=1.0, lr_drop_fraction=70 / 110))
 
 
-def hollywood() -> TrainConfig:
-    """Weak training on Hollywood Extended: shorter videos, mostly background (paper, section 5.2)."""
+def short_videos() -> TrainConfig:
+    """Training from transcripts of shorter videos, mostly background (paper, Hollywood Extended, section 5.2)."""
     return TrainConfig(
         backbone=BackboneConfig(pool_after=(1, 2, 4)),
         loss=LossConfig(length=1.0),
@@ -66,6 +66,13 @@ def demo() -> TrainConfig:
     )
 
 
+breakfast, breakfast_full, hollywood = weak, full, short_videos
+"""Former names."""
+
 RECIPES: Mapping[str, Callable[[], TrainConfig]] = MappingProxyType(
-    {recipe.__name__: recipe for recipe in (breakfast, breakfast_full, hollywood, demo, published_program)}
+    {
+        **{recipe.__name__: recipe for recipe in (weak, full, short_videos, demo, published_program)},
+        **{"breakfast": weak, "breakfast_full": full, "hollywood": short_videos},
+    }
 )
+"""The default recipe first; former names at the end, for the same functions."""

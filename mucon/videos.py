@@ -291,7 +291,7 @@ def check_same_data(trained: Vocabulary, trained_dim: int, vocabulary: Vocabular
         problems.append(Problem(rule="mismatch", place="features", value=dim, expected=expected))
     if trained.actions != vocabulary.actions:
         differing = sorted(set(trained.actions) ^ set(vocabulary.actions))
-        difference = f"only in one of them: {', '.join(differing)}" if differing else "the order differs"
+        difference = f"only in one of them: {some(differing)}" if differing else "the order differs"
         message = f"the actions of the data are not those of the model ({difference})"
         problems.append(Problem(rule="mismatch", place="vocabulary", value=differing, message=message))
     if problems:

@@ -14,7 +14,7 @@ EXPERIMENT = Experiment(
         Variant(labels=("MS-TCN++",), method="ms_tcn_pp", prediction="frames"),
     ),
     columns=FULL_SUPERVISION_COLUMNS,
-    base=Recipe("breakfast_full"),
+    base=Recipe("full"),
     default_row="MuCon",
 )
 

@@ -25,7 +25,7 @@ EXPERIMENT = Experiment(
             for percent in SHARES
         ),
     ),
-    base=Recipe("breakfast_full"),
+    base=Recipe("full"),
     default_row="0 %, MuCon",
     figure=Figure(kind="curve", x="Labelled", x_title="share of the training videos with frame labels"),
 )

@@ -11,7 +11,7 @@ SUPERVISION = Experiment(
         Variant(labels=("mixed, 10 %",), settings={"training.labelled": 0.1}),
         Variant(labels=("full",), settings={"training.labelled": 1.0}),
     ),
-    base=Recipe("breakfast_full"),
+    base=Recipe("full"),
     figure=Figure(kind="segmentations"),
 )
 PREDICTIONS = Experiment(

@@ -100,9 +100,10 @@ def test_every_command_runs_and_the_library_examples_work(place: Path, capsys: p
         printed = capsys.readouterr().out
         if "--dry-run" in line or line.split()[0] != "mucon":
             assert "missing" in printed, line
-        elif " predict " in line:
+        elif " predict " in line and " --out " not in line:
             assert "SEATED" in printed
     assert (place / "bars.png").stat().st_size > 10_000
+    assert len(list((place / "predicted").iterdir())) == 10  # txt and csv of five recordings
     for page in PAGES:
         for example in code_blocks(page.read_text(encoding="utf-8"), "python"):
             environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -13,11 +13,13 @@ from mucon.commands.options import (
     add_decoding,
     add_device,
     add_run,
+    check_run,
     decoding_of,
     warn_if_data_unknown,
     warn_if_unfinished,
 )
-from mucon.errors import EXIT_OK
+from mucon.commands.outputs import check_file, check_suffix
+from mucon.errors import EXIT_OK, InputError, Problem
 
 if TYPE_CHECKING:
     from mucon.commands.parser import Commands
@@ -64,16 +66,23 @@ def run(args: argparse.Namespace) -> int:
     from mucon.device import usable_cpus
     from mucon.evaluation import evaluate
     from mucon.library import load_predictor
-    from mucon.plots import draw_evaluation
+    from mucon.plots import chosen_recordings, draw_evaluation, suffixes
     from mucon.videos import check_same_data, videos_of, vocabulary_of
     from storage import open_store
 
+    if args.figure is not None:
+        check_suffix(args.figure, "--figure", suffixes())
+        check_file(args.figure, "--figure")
+    elif args.recordings:
+        raise InputError(Problem(rule="missing", place="--recordings", message="requires --figure FILE"))
+    check_run(args.run_folder)
     predictor = load_predictor(args.run_folder, "cpu")
     warn_if_unfinished(args.run_folder, predictor)
     warn_if_data_unknown(args.run_folder, predictor)
     store = open_store(args.store)
     check_same_data(predictor.vocabulary, predictor.dim, vocabulary_of(store), store.manifest.dim)
     videos = videos_of(store, args.split, args.part)
+    drawn = [] if args.figure is None else chosen_recordings(videos, args.recordings)
     decoding = decoding_of(predictor, args.settings)
     needs_facts = decoding is not None and decoding.needs_training_facts
     evaluation = evaluate(
@@ -86,9 +95,9 @@ def run(args: argparse.Namespace) -> int:
         training_videos=videos_of(store, args.split, "train") if needs_facts else [],
         threads=usable_cpus(),
     )
-    if args.figure is not None:
-        draw_evaluation(evaluation, videos, args.recordings, predictor.vocabulary, args.figure, fps=store.manifest.fps)
     show(evaluation, weights_sha256=predictor.weights_sha256(), as_json=args.json, details=args.details)
+    if args.figure is not None:
+        draw_evaluation(evaluation, drawn, predictor.vocabulary, args.figure, fps=store.manifest.fps)
     return EXIT_OK
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mucon.configuration import DEFAULT_METHOD, parse_settings
-from mucon.errors import DataWarning, InputError, Problem
+from mucon.errors import DataWarning, InputError, Problem, some
 from mucon.methods import METHODS
 
 if TYPE_CHECKING:
@@ -17,10 +17,25 @@ if TYPE_CHECKING:
     from mucon.decoding.config import DecodingConfig
     from mucon.method import Predictor
 
-RECIPES = ("breakfast", "breakfast_full", "demo", "hollywood", "published_program")
+FORMER_RECIPES = ("breakfast", "breakfast_full", "hollywood")
+"""Aliases in `mucon.recipes.RECIPES`; accepted, but not listed."""
+
+
+class RecipeNames(tuple[str, ...]):
+    """The listed names; `in` accepts the former ones, too."""
+
+    __slots__ = ()
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in FORMER_RECIPES
+
+
+RECIPES = RecipeNames(("weak", "full", "short_videos", "demo", "published_program"))
 """Names of `mucon.recipes.RECIPES`, which imports torch."""
 PREDICTIONS = ("frames", "segments", "full")
 """Equals `mucon.inference.PREDICTIONS`, which imports torch."""
+FORMATS = ("txt", "csv", "json")
+"""Files of predictions: the action of each frame, one per line; one row per segment; an object with segments."""
 TASKS = ("segmentation", "alignment")
 """Equals `mucon.inference.TASKS`, which imports torch."""
 
@@ -38,6 +53,36 @@ def add_method(parser: Parser) -> None:
 def add_run(parser: Parser) -> None:
     """Adds the positional argument RUN."""
     parser.add_argument("run_folder", type=Path, metavar="RUN", help="output directory of `mucon train`")
+
+
+def check_run(path: Path) -> None:
+    """Explains what a path is that contains no checkpoint.
+
+    Raises:
+        InputError: no checkpoint there.
+    """
+    from mucon.checkpoint_files import STATE, exists, of_run
+    from storage.constants import MANIFEST, VIDEOS
+
+    if exists(of_run(path)):
+        return
+    if not path.exists():
+        message, hint = "no such run", "train one first with `mucon train`"
+    elif path.is_file():
+        near = (path.parent, path.parent.parent)
+        message = "a file, expected a run folder"
+        hint = next(
+            (f"pass {folder}" for folder in near if exists(of_run(folder))), "`mucon import-weights` reads .trc"
+        )
+    elif (path / MANIFEST).is_file() and (path / VIDEOS).is_file():
+        message, hint = "a feature store, expected a run folder", f"pass --store {path}"
+    elif (path / "trials").is_dir():
+        message, hint = "a results folder, expected a run folder", f"pass one of its trials, {path / 'trials'}/ID"
+    else:
+        runs = sorted(child for child in path.iterdir() if child.is_dir() and exists(of_run(child)))
+        message = f"no checkpoint (neither it nor its folder checkpoint contains {STATE})"
+        hint = f"pass one of its runs: {some(runs)}" if runs else "train one first with `mucon train`"
+    raise InputError(Problem(rule="missing", place=str(path), value=str(path), message=message, hint=hint))
 
 
 def add_data(parser: Parser) -> None:
@@ -94,8 +139,12 @@ def decoding_of(predictor: Predictor, settings: Sequence[str]) -> DecodingConfig
     from mucon.methods import method_named
 
     values = parse_settings(settings)
-    changed = predictor.config.with_values(values)
-    fixed = [
+    problems: list[Problem] = []
+    try:
+        changed = predictor.config.with_values(values)
+    except InputError as error:
+        problems += error.problems
+    problems += [
         Problem(
             rule="state",
             place=path,
@@ -104,8 +153,8 @@ def decoding_of(predictor: Predictor, settings: Sequence[str]) -> DecodingConfig
             hint="train another run with it; --set accepts decoding.* here",
         )
         for path, value in values.items()
-        if not path.startswith("decoding.")
+        if not path.startswith("decoding.") and path not in [problem.place for problem in problems]
     ]
-    if fixed:
-        raise InputError(fixed)
+    if problems:
+        raise InputError(problems)
     return method_named(predictor.method).decoding(changed)

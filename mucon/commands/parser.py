@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from mucon import NUMERICS
 from mucon.errors import InputError, Problem, nearest
 
 Command = Callable[[argparse.Namespace], int]
@@ -89,6 +90,13 @@ class Parser(argparse.ArgumentParser):
         if problems:
             raise InputError(problems)
 
+    def _match_arguments_partial(self, actions: Sequence[argparse.Action], arg_strings_pattern: str) -> list[int]:
+        """Leaves a list of any length for later if it would be empty, since its words may follow an option."""
+        counts: list[int] = super()._match_arguments_partial(actions, arg_strings_pattern)
+        while counts and not counts[-1] and actions[len(counts) - 1].nargs == "*":
+            counts.pop()
+        return counts
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Replaces `argparse`'s message for a value that is not among the choices, commands included."""
         if action.choices is None or value in action.choices:
@@ -110,3 +118,23 @@ class Parser(argparse.ArgumentParser):
 
 def _place(action: argparse.Action) -> str:
     return "/".join(action.option_strings) or str(action.metavar or action.dest)
+
+
+def add_version(parser: Parser) -> None:
+    """Adds --version."""
+    parser.add_argument("--version", action=Version, nargs=0, help="print the version of mucon and of its numerics")
+
+
+class Version(argparse.Action):
+    """Prints the version of the package and of the numerics, and exits."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Imports `importlib.metadata` here because it takes longer than the rest of the start."""
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            release = version("mucon")
+        except PackageNotFoundError:
+            release = "(not installed)"
+        print(f"{parser.prog} {release}, numerics {NUMERICS}")
+        parser.exit()

@@ -22,22 +22,29 @@ MATRIX_UP_TO = 8
 
 
 class EpochPrinter:
-    """Context manager that reports epochs: a progress bar on a terminal, lines on standard error elsewhere."""
+    """Context manager that reports epochs: a progress bar on a terminal, lines on standard error elsewhere.
 
-    def __init__(self, epochs: int) -> None:
-        self.epochs = epochs
+    Args:
+        epochs: epochs of the run.
+        n_steps: videos of an epoch; the bar counts them.
+    """
+
+    def __init__(self, epochs: int, n_steps: int) -> None:
+        self.n_steps = n_steps
+        self.rate: float | None = None
+        self.scores: dict[str, float] = {}
         console = Console(stderr=True)
         self.progress: Progress | None = None
         if console.is_terminal:
             self.progress = Progress(
-                TextColumn("epoch"),
+                TextColumn("video"),
                 MofNCompleteColumn(),
                 BarColumn(),
                 TextColumn("{task.description}"),
                 TimeRemainingColumn(),
                 console=console,
             )
-            self.task = self.progress.add_task("", total=epochs)
+            self.task = self.progress.add_task("training", total=epochs * n_steps)
 
     def __enter__(self) -> Self:
         if self.progress is not None:
@@ -48,17 +55,27 @@ class EpochPrinter:
         if self.progress is not None:
             self.progress.stop()
 
-    def epoch(self, report: EpochReport) -> None:
-        """Reports a finished epoch."""
-        losses = "  ".join(f"{name} {value:.3f}" for name, value in report.losses.items())
+    def step(self) -> None:
+        """Shows that another video is being trained on; does nothing without a terminal."""
         if self.progress is not None:
-            self.progress.update(self.task, completed=report.epoch, description=f"loss {report.losses['total']:.3f}")
+            self.progress.advance(self.task)
+
+    def epoch(self, report: EpochReport) -> None:
+        """Reports a finished epoch: losses, learning rate and the last scores on training videos."""
+        self.scores |= report.progress
+        rate = f"rate {report.learning_rate:g}"
+        if self.progress is not None:
+            if self.rate not in (None, report.learning_rate):
+                self.progress.console.print(f"epoch {report.epoch}: learning rate {report.learning_rate:g}")
+            mof = [f"MoF {100 * value:.1f}" for name, value in self.scores.items() if name.endswith(".mof")][-1:]
+            parts = [f"epoch {report.epoch}/{report.epochs}", f"loss {report.losses['total']:.3f}", *mof, rate]
+            self.progress.update(self.task, completed=report.epoch * self.n_steps, description="  ".join(parts))
         else:
-            print(
-                f"epoch {report.epoch}/{report.epochs}  {losses}  {report.steps_per_second:.1f} steps/s",
-                file=sys.stderr,
-                flush=True,
-            )
+            losses = [f"{name} {value:.3f}" for name, value in report.losses.items()]
+            scores = [f"training {name} {100 * value:.1f}" for name, value in report.progress.items()]
+            parts = [f"epoch {report.epoch}/{report.epochs}", *losses, rate, *scores]
+            print("  ".join([*parts, f"{report.steps_per_second:.1f} steps/s"]), file=sys.stderr, flush=True)
+        self.rate = report.learning_rate
 
 
 def print_table_of_scores(

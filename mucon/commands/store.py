@@ -25,6 +25,10 @@ EXAMPLE = """\
 examples:
   mucon store synthesize stores/made_up --actions 12 --dim 64
   mucon store synthesize stores/simulated --like stores/tug --videos 60"""
+EXAMPLES = """\
+examples:
+  mucon store import DATA/tug stores/tug --fps 20
+  mucon store inspect stores/tug"""
 
 OPTIONS = (
     ("--videos", "n_videos", int, "number of recordings"),
@@ -51,7 +55,9 @@ PRESET = "breakfast_fv"
 
 def add(commands: Commands) -> None:
     """Adds `store` with its commands."""
-    store = commands.add_parser("store", help="create and inspect feature stores", description="Feature stores.")
+    store = commands.add_parser(
+        "store", help="create and inspect feature stores", description="Feature stores.", epilog=EXAMPLES
+    )
     store_commands = store.add_subparsers(title="commands", required=True, metavar="COMMAND")
     add_store_commands(store_commands)
     parser = store_commands.add_parser(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
 import signal
 import sys
@@ -10,21 +11,25 @@ import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from mucon.commands.options import RECIPES, add_data, add_device, add_method, add_settings
-from mucon.configuration import parse_settings
+from mucon.commands.options import FORMER_RECIPES, RECIPES, add_data, add_device, add_method, add_settings
+from mucon.commands.outputs import check_run_folder
+from mucon.configuration import field_types, parse_settings
 from mucon.errors import EXIT_OK, InputError, Problem
 
 if TYPE_CHECKING:
     from mucon.commands.parser import Commands
     from mucon.configuration import Config
+    from mucon.training import EpochReport
     from storage import Store
 
 DESCRIPTION = """\
-Trains a model on the training part of a split. Press Ctrl-C to save a
-checkpoint and stop; run the same command again to resume."""
+Trains a model on the training part of a split. A recipe is a set of settings
+(see `mucon recipes`). Press Ctrl-C to save a checkpoint and stop; run the same
+command again to resume. The run folder also contains the numbers of each epoch
+(history.jsonl) and the environment (environment.jsonl)."""
 EXAMPLE = """\
 example:
-  mucon train breakfast --store stores/tug --out runs/tug --epochs 30 --set loss.smoothing=0.2"""
+  mucon train weak --store stores/tug --out runs/tug --epochs 30 --set loss.smoothing=0.2"""
 
 
 def add(commands: Commands) -> None:
@@ -52,6 +57,7 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Trains, with progress on standard error."""
+    from mucon.commands.history import History
     from mucon.commands.printing import EpochPrinter
     from mucon.device import choose_device, training_line
     from mucon.method import training_of
@@ -60,36 +66,56 @@ def run(args: argparse.Namespace) -> int:
     from storage import open_store
 
     config = config_of(args)
+    check_run_folder(args.out, "--out")
     store, device = open_store(args.store), choose_device(args.device)
     warn_of_shared_groups(store, args.split)
     warn_of_warm_start(config, store, args.split)
     method, training = method_named(args.method), training_of(config)
     videos, vocabulary = videos_of(store, args.split, "train"), vocabulary_of(store)
-    with StopOnSignal() as stop, EpochPrinter(training.epochs) as printer:
+    n_videos, history = len(method.visited(config, videos)), History(args.out, device)
+    with StopOnSignal() as stop, EpochPrinter(training.epochs, n_videos) as printer:
 
         @functools.cache
-        def announce() -> None:
-            n_videos = len(method.visited(config, videos))
+        def start() -> None:
             n_parameters = method.n_parameters(config, videos, vocabulary)
             print(training_line(device, training.precision, n_videos=n_videos, n_parameters=n_parameters), flush=True)
+            history.start()
 
         def before_step() -> bool:
-            announce()  # once, when the training has checked its input
+            start()  # once, when the training has checked its input
+            printer.step()
             return stop.requested()
 
-        method.train(
-            config,
-            videos,
-            vocabulary,
-            folder=args.out,
-            device=str(device),
-            report=printer.epoch,
-            should_stop=before_step,
-            source=source_of(store, args.split),
-        )
+        def after_epoch(report: EpochReport) -> None:
+            printer.epoch(report)
+            history.epoch(report)
+
+        try:
+            method.train(
+                config,
+                videos,
+                vocabulary,
+                folder=args.out,
+                device=str(device),
+                report=after_epoch,
+                should_stop=before_step,
+                source=source_of(store, args.split),
+            )
+        except InputError as error:
+            raise InputError(with_way_out(problem, config, args.out) for problem in error.problems) from error
     print(f"trained: {args.out / 'checkpoint'}")
     print(f"next:    mucon evaluate {args.out} --store {args.store} --split {args.split}")
     return EXIT_OK
+
+
+def with_way_out(problem: Problem, config: Config, run: Path) -> Problem:
+    """The problem of a finished run that is asked for other epochs, with a hint how to train further."""
+    if (problem.rule, problem.value) != ("conflict", ("training.epochs",)):
+        return problem
+    if "training.warm_start" not in field_types(type(config)):
+        return problem
+    hint = f"to train further, start a run from its weights: --set training.warm_start={run} --out another folder"
+    return dataclasses.replace(problem, hint=hint)
 
 
 def warn_of_warm_start(config: Config, store: Store, split: str) -> None:
@@ -118,7 +144,8 @@ def config_of(args: argparse.Namespace) -> Config:
         values["training.epochs"] = args.epochs
     recipes = method_named(args.method).recipes
     if args.recipe not in recipes:
-        expected = f"a recipe of {args.method}: {', '.join(recipes)}"
+        names = dict.fromkeys(name for name in recipes if name in RECIPES and name not in FORMER_RECIPES)
+        expected = f"a recipe of {args.method}: {', '.join(names)}"
         raise InputError(Problem(rule="unknown", place="RECIPE", value=args.recipe, expected=expected))
     config: Config = recipes[args.recipe]().with_values({**values, **parse_settings(args.settings)})
     return config

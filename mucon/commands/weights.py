@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mucon.commands.options import RECIPES, add_settings
+from mucon.commands.outputs import check_run_folder
 from mucon.configuration import parse_settings
 from mucon.errors import EXIT_OK, InputError, Problem
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Converts the authors' published weights to a run for `mucon evaluate` and
 `mucon predict`. Nothing in the file is executed. The published program pools
-after the layers 1, 2, 4, 8 (Hollywood Extended: 1, 2, 4, --recipe hollywood)."""
+after the layers 1, 2, 4, 8 (Hollywood Extended: 1, 2, 4, --recipe short_videos)."""
 EXAMPLE = """\
 example:
   mucon import-weights breakfast.trc runs/authors --mapping mapping.txt"""
@@ -50,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
     from mucon.recipes import RECIPES
     from storage.layouts.mapping import read_mapping
 
+    check_run_folder(args.out, "RUN")
     if checkpoint.exists(args.out / "checkpoint"):
         hint = "choose another directory or remove it"
         raise InputError(Problem(rule="exists", place=str(args.out), message="already contains a run", hint=hint))

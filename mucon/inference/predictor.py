@@ -15,6 +15,7 @@ from mucon.checkpoint import Checkpoint, Progress, weights_sha256
 from mucon.config import TrainConfig
 from mucon.configuration import DEFAULT_METHOD
 from mucon.decoding.config import DecodingConfig
+from mucon.device import full_precision
 from mucon.identity.trained_on import TrainedOn
 from mucon.inference.predictions import MAIN, PREDICTIONS, aligned, begin
 from mucon.inference.requests import TASKS, Prediction
@@ -90,6 +91,12 @@ class MuConPredictor:
     ) -> Callable[[], Prediction]:
         """Runs the network and returns the function that decodes."""
         return begin(self.checkpoint, features, predictions=predictions, decoding=decoding)
+
+    @full_precision()
+    def frame_log_probs(self, features: Tensor) -> Tensor:
+        """Log-probabilities of the frame branch."""
+        with torch.no_grad():
+            return self.checkpoint.model.encode(features)[1]
 
     def align(
         self,

@@ -92,5 +92,5 @@ def demo() -> FrameMlpConfig:
     return FrameMlpConfig(training=FrameTrainingConfig(epochs=12, learning_rate=0.002))
 
 
-RECIPES = {"breakfast": FrameMlpConfig, "demo": demo}
+RECIPES = {"full": FrameMlpConfig, "demo": demo, "breakfast": FrameMlpConfig}
 FRAME_MLP: Method[FrameMlpConfig] = FrameMethod("frame_mlp", FrameMlpConfig, RECIPES)

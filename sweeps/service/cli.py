@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mucon.commands.parser import Parser
+from mucon.commands.parser import Parser, add_version
 from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, InputError
 from sweeps.service.commands import compare, history, report, reproduce, run, status, stop, sync
 from sweeps.service.commands import list as list_command
@@ -48,6 +48,7 @@ def parser() -> Parser:
         description="Runs experiments: many trainings, compared in tables, figures and MLflow.",
         epilog="example: mucon-sweeps run ablation_masks --store stores/tug --seeds 3",
     )
+    add_version(whole)
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in (list_command, run, status, stop, report, history, compare, reproduce, sync):
         command.add(commands)

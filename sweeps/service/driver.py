@@ -15,6 +15,7 @@ from sweeps.service.run.progress import Progress
 from sweeps.service.run.ray_environment import is_cluster, set_ray_environment
 from sweeps.service.run.resources import Placement, place_trials
 from sweeps.service.run.source import PlannedTrials
+from sweeps.service.tables.best import outcome_of
 from sweeps.service.tables.standing import Standing
 from sweeps.service.text import say
 from sweeps.service.trials import lease
@@ -144,7 +145,7 @@ def _run(
         interrupted = bool(missing) and _train(plan, missing, placement, options, console)
         standing = Standing.of(plan, trials, results)
         write_links(plan.folder, shipping.links())
-        shipment = shipping.finish(write_report(standing))
+        shipment = shipping.finish(write_report(standing), outcome_of(standing))
     except BaseException:
         shipping.abandon()
         raise
@@ -152,7 +153,6 @@ def _run(
         say(console, line)
     if shipment.complete:
         mark_shipped(plan.folder)
-        say(console, f"tracked: {shipping.where}")
     return Ran(standing=standing, interrupted=interrupted, shipped=shipment.complete)
 
 

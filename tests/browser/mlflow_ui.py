@@ -183,7 +183,7 @@ class Pages:
         finals = {m["key"] for run in self.trials for m in run["data"].get("metrics", []) if not m.get("step", 0)}
         if not finals:
             raise Missing(f"sweep {self.sweep['info']['run_name']}: missing scores")
-        score = min(finals, key=lambda name: (name != "full.mof", name))
+        score = min(finals, key=lambda name: (name != "test/full/mof", name))
         self._unfold(url)
         self.browser.type("input[placeholder^='Search metric']", score)
         self.browser.wait_until("return document.querySelectorAll('.barlayer path').length > 1", f"bars for {score}")

@@ -47,7 +47,7 @@ def test_a_user_finds_the_sweep_its_trials_curves_and_differences_and_a_missing_
         "--out",
         str(tmp_path),
     ]
-    present, absent = ["Masks and overlap", BLIND, "full.mof", "mask.shape"], "absent row"
+    present, absent = ["Masks and overlap", BLIND, "test/full/mof", "mask.shape"], "absent row"
     done = subprocess.run([*command, "--expect", *present, absent], capture_output=True, text=True, check=False)
     (line,) = done.stderr.splitlines()
     assert repr(absent) in line

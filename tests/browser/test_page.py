@@ -121,9 +121,17 @@ def test_links_lead_to_sections_and_to_runs(page: Chromium, plan: Plan, server: 
     page.run("document.querySelector('nav a[href=\"#trials\"]').click()")
     assert page.run("return location.hash") == "#trials"
     assert abs(box(page, "#trials")["top"]) < 900
-    page.run("document.querySelector('#trials tbody a').click()")
+    page.run("document.querySelector('#trials tbody a[href^=http]').click()")
     page.wait_for("the run's page")
     assert page.run("return location.href") == f"{server}/#/experiments/1/runs/{plan.cells[0].identity}?a=1&b=2"
+
+
+def test_a_command_of_a_trial_is_copied_or_selected(page: Chromium, plan: Plan) -> None:
+    page.run("document.querySelector('#trials td details').open = true")
+    page.run("document.querySelector('#trials button.copy').click()")
+    page.wait_until("return document.querySelector('#trials button.copy').innerText !== 'copy'", "a copied command")
+    selected = str(page.run("return getSelection().toString()"))
+    assert selected.startswith(f"mucon evaluate {plan.results.trial(plan.cells[0].identity).run_path} ")
 
 
 def test_errors_of_a_page_are_detected(browser: Chromium, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ SETTINGS = [
 
 def train_line(store: Path, out: Path, *more: str, epochs: int = 2) -> list[str]:
     """A training of a small network."""
-    line = ["train", "breakfast", "--store", str(store), "--out", str(out), "--epochs", str(epochs), "--device", "cpu"]
+    line = ["train", "weak", "--store", str(store), "--out", str(out), "--epochs", str(epochs), "--device", "cpu"]
     return [*line, *SETTINGS, *more]
 
 

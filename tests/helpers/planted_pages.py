@@ -52,11 +52,11 @@ def planted_page(results: Path, server: str = "http://tracks.example") -> Plan:
         if standing.results[cell.key].is_finished:
             append(folder.path, {"kind": "environment", "timestamp": START, **ENVIRONMENT})
             for step in range(1, 5):
-                append_epoch(folder.path, step, cell.seed, {ACCURACY: 0.2 * step})
+                append_epoch(folder.path, step, cell.seed, {ACCURACY: 0.2 * step, "seconds": 28.0 + 2 * step})
     command = "python sweeps/planted_page.py --seeds 3"
     info = SweepInfo(name=plan.name, title=plan.title, command=command, config={})
     write_sweep(plan.results, info, "mucon", plan.rows)
     pages = {cell.identity: f"{runs}/{cell.identity}?a=1&b=2" for cell in plan.cells}
-    write_links(plan.folder, Links(sweep=f"{runs}/parent", trials=pages))
+    write_links(plan.folder, Links(sweep=f"{runs}/parent", runs=runs, trials=pages))
     write_report(Standing.of(plan))
     return plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from mlflow import MlflowClient
@@ -53,7 +54,7 @@ def artifacts_of(uri: str, run_id: str, path: str | None = None) -> set[str]:
 
 
 def everything(uri: str) -> dict[str, Any]:
-    """Everything that the server has of the trials, without its random ids."""
+    """Everything that the server has of the trials, without its random ids and the place of the results folder."""
     content = {}
     for run in runs(uri):
         metrics = {
@@ -64,6 +65,7 @@ def everything(uri: str) -> dict[str, Any]:
             for name in run.data.metrics
         }
         tags = {name: value for name, value in run.data.tags.items() if name != "mlflow.parentRunId"}
+        tags["mlflow.note.content"] = re.sub(r"\S+/trials/", "RESULTS/trials/", tags["mlflow.note.content"])
         content[run.data.tags["trial"]] = {
             "name": run.info.run_name,
             "status": run.info.status,

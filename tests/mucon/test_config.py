@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mucon.config import Config, TrainConfig, convert, field_types, flatten, parse_settings, setting_text
+from mucon.configuration import ALIASES
 from mucon.errors import InputError, Problem
+from mucon.methods import METHODS, method_named
 from mucon.recipes import RECIPES
 from mucon.training_config import TrainingConfig
 from tests.helpers.refusals import refused
@@ -243,11 +245,17 @@ def test_the_rate_drops_after_a_share_of_the_run_or_an_epoch_that_is_named():
     assert [TrainingConfig(epochs=2, lr_drop_fraction=1.0).rate(epoch) for epoch in range(2)] == [0.01, 0.01]
 
 
+def test_former_names_of_recipes_are_aliases():
+    former = {"breakfast": "weak", "breakfast_full": "full", "hollywood": "short_videos"}
+    assert list(RECIPES)[5:] == list(former)
+    assert all(RECIPES[old] is RECIPES[new] for old, new in former.items())
+
+
 def test_the_recipes_are_the_papers_settings():
     recipes = {name: recipe() for name, recipe in RECIPES.items()}
-    assert set(recipes) == {"breakfast", "breakfast_full", "hollywood", "demo", "published_program"}
-    assert recipes["breakfast"].differences() == {}
-    defaults = flatten(recipes["breakfast"].to_dict())
+    assert list(recipes)[:5] == ["weak", "full", "short_videos", "demo", "published_program"]
+    assert recipes["weak"].differences() == {}
+    defaults = flatten(recipes["weak"].to_dict())
     for path, value in {
         "loss.mutual_consistency": 1.0,
         "loss.transcript": 1.0,
@@ -268,8 +276,8 @@ def test_the_recipes_are_the_papers_settings():
         "mask.n_samples": 100,
     }.items():
         assert defaults[path] == value, path
-    hollywood = recipes["hollywood"]
-    assert (hollywood.backbone.pool_after, hollywood.loss.length, hollywood.training.drop_after) == ((1, 2, 4), 1.0, 60)
+    short = recipes["short_videos"]
+    assert (short.backbone.pool_after, short.loss.length, short.training.drop_after) == ((1, 2, 4), 1.0, 60)
     assert recipes["published_program"].differences() == {
         "mask.overlap_rule": "published",
         "mask.corner_aligned": True,
@@ -280,10 +288,42 @@ def test_the_recipes_are_the_papers_settings():
         "decoding.method": "published",
         "decoding.length_prior": "class",
     }
-    full = recipes["breakfast_full"]
+    full = recipes["full"]
     assert (full.training.epochs, full.training.labelled, full.training.drop_after) == (110, 1.0, 70)
     assert full.trained_differences().keys() == {
         "training.epochs",
         "training.labelled",
         "training.lr_drop_fraction",
     }
+
+
+@pytest.mark.parametrize(
+    ("path", "suggested"),
+    [
+        ("lr", ["training.learning_rate"]),
+        ("training.lr", ["training.learning_rate"]),
+        ("batch_size", ["training.accumulate"]),
+        ("training.workers", ["training.threads"]),
+        ("epochs", ["training.epochs"]),
+        ("training.optimizer", ["training.optimiser"]),
+        ("dropout", ["backbone.dropout", "segment_branch.dropout"]),
+        ("loss.smooting", ["loss.smoothing"]),
+    ],
+)
+def test_names_of_settings_elsewhere_lead_to_the_right_ones(path: str, suggested: list[str]):
+    with refused("unknown", path, path, n=1) as refusal:
+        TrainConfig().override(path, 1)
+    assert all(repr(name) in refusal.problems[0].message for name in suggested)
+
+
+def test_each_alias_stands_for_a_setting_and_is_none_itself():
+    names = {path.rpartition(".")[2] for method in METHODS for path in field_types(method_named(method).config)}
+    assert set(ALIASES.values()) <= names
+    assert not set(ALIASES) & names
+
+
+def test_wrong_names_types_and_values_are_reported_together():
+    values = {"lr": 1, "mask.shape": "boxx", "mask.overlap": 3, "training.epochs": -3, "seed": -1}
+    with refused("unknown", "lr", n=5) as refusal:
+        TrainConfig().with_values(values)
+    assert set(refusal.places) == set(values)

@@ -117,7 +117,14 @@ def test_a_dry_run_names_every_cell_and_starts_nothing(
     lines = capsys.readouterr().out.splitlines()
     assert sum("  missing   " in line for line in lines) == 12
     assert any(line.endswith("missing   trapezoid, 10 %, split 1, seed 2") for line in lines)
-    assert not list((tmp_path / "results").iterdir())
+    assert not (tmp_path / "results").exists()
+
+
+def test_results_are_not_written_into_a_store(capsys: pytest.CaptureFixture[str], tiny_store: Path) -> None:
+    for results in (tiny_store, tiny_store / "results"):
+        (line,) = error_lines(capsys, "--store", str(tiny_store), "--results", str(results))
+        assert line.startswith("--results: ")
+    assert not (tiny_store / "results").exists()
 
 
 def test_some_rows_can_be_run_alone_under_another_name(
@@ -218,3 +225,18 @@ def test_slots_are_what_fits_on_each_machine(
     each: Resources, nodes: dict[str, tuple[float, float]], slots: int
 ) -> None:
     assert each.slots(nodes) == slots
+
+
+@pytest.mark.parametrize("command", ["", "run", "list", "report", "compare", "reproduce", "sync"])
+def test_every_help_shows_an_example(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(None, [*command.split(), "--help"])
+    assert stopped.value.code == 0
+    assert f"mucon-sweeps {command}".strip() in capsys.readouterr().out.partition("example")[2]
+
+
+def test_the_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(None, ["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out.startswith("mucon-sweeps ")

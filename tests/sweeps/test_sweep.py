@@ -151,10 +151,10 @@ def test_a_shipping_thread_that_dies_is_reported_and_the_same_command_ships_what
     line += ["--tracking-uri", database]
     died = small.run(line, MUCON_FAILPOINT="sweeps.tracking.batch:1:raise")
     assert died.returncode == 3
-    assert "tracked:" not in died.stdout
+    assert "\nMLflow: " not in died.stdout
     assert "FailpointError" in died.stdout
     again = small.run(line)
-    assert (again.returncode, "tracked:" in again.stdout) == (0, True)
+    assert (again.returncode, "\nMLflow: " in again.stdout) == (0, True)
     with sqlite3.connect(tmp_path / "mlflow.db") as opened:
         query = "select status from runs join tags using (run_uuid) where key = 'trial'"
         assert list(opened.execute(query)) == [("FINISHED",)] * 2

@@ -89,6 +89,11 @@ class FramePredictor:
         timed = dataclasses.replace(prediction, seconds=dict.fromkeys(prediction.segmentations, seconds))
         return lambda: timed
 
+    @full_precision()
+    def frame_log_probs(self, features: Tensor) -> Tensor:
+        """Log-probabilities of the classifier."""
+        return self.classifier.frame_log_probs(features)
+
     def align(
         self,
         features: Tensor,

@@ -8,7 +8,11 @@ from mucon.method import Method
 from mucon.methods.frames import FrameMethod
 from mucon.methods.ms_tcn.config import MsTcnConfig, MsTcnPlusPlusConfig, demo, demo_plus_plus
 
-MS_TCN: Method[MsTcnConfig] = FrameMethod("ms_tcn", MsTcnConfig, {"breakfast": MsTcnConfig, "demo": demo})
+MS_TCN: Method[MsTcnConfig] = FrameMethod(
+    "ms_tcn", MsTcnConfig, {"full": MsTcnConfig, "demo": demo, "breakfast": MsTcnConfig}
+)
 MS_TCN_PP: Method[MsTcnPlusPlusConfig] = FrameMethod(
-    "ms_tcn_pp", MsTcnPlusPlusConfig, {"breakfast": MsTcnPlusPlusConfig, "demo": demo_plus_plus}
+    "ms_tcn_pp",
+    MsTcnPlusPlusConfig,
+    {"full": MsTcnPlusPlusConfig, "demo": demo_plus_plus, "breakfast": MsTcnPlusPlusConfig},
 )

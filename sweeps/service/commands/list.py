@@ -12,7 +12,12 @@ from sweeps.service.text import say
 
 def add(commands: Any) -> None:
     """Adds the command to a parser's subparsers."""
-    parser = commands.add_parser("list", help="list the experiments and what they vary")
+    parser = commands.add_parser(
+        "list",
+        help="list the experiments and what they vary",
+        description="Lists the experiments of the package with their rows or tables.",
+        epilog="example: mucon-sweeps list",
+    )
     parser.set_defaults(run=run)
 
 

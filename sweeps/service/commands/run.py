@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mucon.commands.outputs import check_folder
 from mucon.commands.parser import Parser
 from mucon.errors import InputError, Problem, nearest
 from sweeps.service.commands.options import (
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from sweeps.service.plan.plan import Plan
     from sweeps.service.spec.experiment import Collection, Experiment
     from sweeps.service.spec.recipe import Base
-    from sweeps.service.trials.results_folder import ResultsFolder
 
     Sweep = Experiment | Collection
 
@@ -43,7 +42,7 @@ def add(commands: Any) -> None:
         "run",
         help="run an experiment or a user-defined sweep",
         description="Runs an experiment of the package, as its script does, or a user-defined sweep from a file.",
-        epilog=FORMAT,
+        epilog=f"example: mucon-sweeps run ablation_masks --store stores/tug --seeds 3\n\n{FORMAT}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("name", help="an experiment (`mucon-sweeps list`), FILE.yaml or FILE.py")
@@ -83,7 +82,7 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
     sweep = renamed(sweep, options.name) if options.name else sweep
     placement = place_trials(options.device, options.cpus_per_trial, options.gpus_per_trial)
     console, results = new_console(), ResultsFolder.at(options.results)
-    _check_writable(results)
+    check_folder(results.path, "--results")
     demo = options.store is None
     store = _demo_store(console) if demo else options.store
 
@@ -188,24 +187,6 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number, at least 1, got {text!r}")
     return int(text)
-
-
-def _check_writable(results: ResultsFolder) -> None:
-    try:
-        results.path.mkdir(parents=True, exist_ok=True)
-        probe = results.path / f".writable.{os.getpid()}"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise InputError(
-            Problem(
-                rule="unwritable",
-                place="--results",
-                value=str(results.path),
-                message=f"cannot write to {results.path} ({error.strerror})",
-                hint="make it writable, or name another folder",
-            )
-        ) from None
 
 
 def _demo_store(console: Console) -> Path:

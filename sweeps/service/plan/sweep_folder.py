@@ -60,15 +60,32 @@ class SweepRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a sweep has found, for the tracking server.
+
+    Attributes:
+        metrics: name -> value: scores of the best row of each table, numbers of rows, seeds and trials.
+        tags: name -> text: the best row of each table.
+    """
+
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
     """Pages of a sweep's runs on the tracking server.
 
     Attributes:
         sweep: page of the sweep's own run; None if the sweep was never tracked.
+        runs: page with the runs of all sweeps; None in the records of older programs.
+        serve: command that starts the server of these pages; None if they are on a server of its own.
         trials: trial identity -> page of its run.
     """
 
     sweep: str | None = None
+    runs: str | None = None
+    serve: str | None = None
     trials: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -132,7 +149,8 @@ def write_links(folder: Path, links: Links) -> None:
         folder: the sweep's directory.
         links: addresses of the runs.
     """
-    write_json(folder / LINKS_FILE, {**({"": links.sweep} if links.sweep else {}), **links.trials})
+    named = {"": links.sweep, "runs": links.runs, "serve": links.serve}
+    write_json(folder / LINKS_FILE, {**{name: page for name, page in named.items() if page}, **links.trials})
 
 
 def read_links(folder: Path) -> Links:
@@ -145,7 +163,8 @@ def read_links(folder: Path) -> Links:
     if not path.exists():
         return Links()
     pages = read_json(path, hint=HINT)
-    return Links(sweep=pages.pop("", None), trials=pages)
+    sweep, runs, serve = (pages.pop(name, None) for name in ("", "runs", "serve"))
+    return Links(sweep=sweep, runs=runs, serve=serve, trials=pages)
 
 
 def _read(path: Path) -> SweepRecord:

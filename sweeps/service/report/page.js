@@ -47,6 +47,19 @@
     if (event.target === dialog) dialog.close();
   });
 
+  for (const button of document.querySelectorAll("button.copy")) {
+    button.addEventListener("click", async () => {
+      const code = button.parentElement.querySelector("code");
+      getSelection().selectAllChildren(code); // remains for the keyboard where the clipboard is closed
+      try {
+        await navigator.clipboard.writeText(code.textContent);
+        button.textContent = "copied";
+      } catch {
+        button.textContent = "selected";
+      }
+    });
+  }
+
   let closed = [];
   addEventListener("beforeprint", () => {
     closed = [...document.querySelectorAll("details:not([open])")];

@@ -11,14 +11,19 @@ from pathlib import Path
 from sweeps.service.plan.plan import Plan
 from sweeps.service.plan.sweep_folder import read_links, read_sweep
 from sweeps.service.report.figures.picture import Picture
-from sweeps.service.report.figures.style import INK, PALE, PAPER, RULE
+from sweeps.service.report.figures.style import BAR, INK, PALE, PAPER, RULE
 from sweeps.service.report.page_tables import Head, Item, score_table, sortable, trials_table
-from sweeps.service.report.trainings import Training
+from sweeps.service.report.trainings import Training, score_columns, scored_trials
 from sweeps.service.tables.standing import Standing
 from sweeps.service.text import param_text
 from sweeps.service.trials.folder import State
 
 _HERE = Path(__file__).parent
+_TRIAL_NOTES = (
+    "scores are those of the test part; training loss and training MoF are those of the last epoch that measured them",
+    "s/epoch is the median over the epochs of a trial, which the start of its process hardly changes",
+    "folders are relative to this page in the results folder; commands run in the environment of the sweep",
+)
 
 
 def make_page(standing: Standing, pictures: Mapping[str, Sequence[Picture]], trainings: Mapping[str, Training]) -> str:
@@ -30,7 +35,7 @@ def make_page(standing: Standing, pictures: Mapping[str, Sequence[Picture]], tra
         trainings: trainings by identity.
     """
     plan = standing.plan
-    sections = [*_table_sections(standing, pictures), *_other_sections(plan, trainings)]
+    sections = [*_table_sections(standing, pictures), *_other_sections(standing, trainings)]
     links = "".join(f"<li><a href='#{anchor}'>{escape(title)}</a></li>" for anchor, title, _ in sections)
     parts = [
         "<!DOCTYPE html>",
@@ -73,9 +78,8 @@ def inline_svg(picture: Picture, svg: str) -> str:
     svg = re.sub(r"\b(id=\"|url\(#|href=\"#)", lambda match: f"{match.group(1)}{picture.name}-", svg)
     svg = svg.replace("xlink:href=", "href=").replace(' xmlns:xlink="http://www.w3.org/1999/xlink"', "")
     svg = svg.replace(' xmlns="http://www.w3.org/2000/svg"', "")
-    for colour, name in ((INK, "ink"), (PALE, "pale"), (RULE, "rule"), (f"fill: {PAPER}", "paper")):
-        before = "fill: " if colour.startswith("fill") else ""
-        svg = re.sub(rf"{colour}\b", f"{before}var(--{name})", svg, flags=re.IGNORECASE)
+    for colour, name in ((INK, "ink"), (PALE, "pale"), (RULE, "rule"), (BAR, "bar"), (PAPER, "paper")):
+        svg = re.sub(rf"((?:fill|stroke): ){colour}\b", rf"\1var(--{name})", svg, flags=re.IGNORECASE)
     label = f' role="img" aria-label="{escape(picture.title)}"'
     return re.sub(r'^<svg ([^>]*?)width="[\d.]+pt" height="[\d.]+pt"|^<svg', rf"<svg{label} \1", svg, count=1)
 
@@ -87,9 +91,12 @@ def _about(plan: Plan, trainings: Mapping[str, Training]) -> Iterator[str]:
     yield f"<p>Sweep <strong>{escape(plan.name)}</strong>: {len(trainings)} trials ({counts})</p>"
     if record is not None:
         yield f"<p>First run {escape(record.created or '')} as <code>{escape(record.sweep.command)}</code></p>"
-    parent = read_links(plan.folder).sweep
-    if parent:
-        yield f"<p><a href='{escape(parent)}'>Sweep on the tracking server</a></p>"
+    links = read_links(plan.folder)
+    pages = {"sweep": links.sweep, "all runs": links.runs}
+    anchors = [f"<a href='{escape(page)}'>{escape(name)}</a>" for name, page in pages.items() if page]
+    if anchors:
+        start = f", which <code>{escape(links.serve)}</code> starts" if links.serve else ""
+        yield f"<p>MLflow: {', '.join(anchors)}. Links to runs need the server{start}.</p>"
 
 
 def _table_sections(standing: Standing, pictures: Mapping[str, Sequence[Picture]]) -> Iterator[tuple[str, str, str]]:
@@ -117,11 +124,13 @@ def _figure(picture: Picture, folder: Path) -> str:
     )
 
 
-def _other_sections(plan: Plan, trainings: Mapping[str, Training]) -> Iterator[tuple[str, str, str]]:
+def _other_sections(standing: Standing, trainings: Mapping[str, Training]) -> Iterator[tuple[str, str, str]]:
+    plan = standing.plan
     unfinished = [training for training in trainings.values() if training.state is not State.FINISHED]
     if unfinished:
         yield "without", f"Trials without results ({len(unfinished)})", _unfinished_table(unfinished)
-    yield "trials", "Trials", trials_table(trainings.values())
+    table = trials_table(scored_trials(standing, trainings), score_columns(plan))
+    yield "trials", "Trials", table + _list([("", note) for note in _TRIAL_NOTES])
     yield "configuration", "Configuration", "\n".join(_configuration(plan, trainings))
     yield "environment", "Environment", _environment(trainings)
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from sweeps.service.report.trainings import CURVES, Training
+from mucon.metrics.catalogue import Unit
+from sweeps.service.report.trainings import CURVES, Scored
+from sweeps.service.spec.columns import Column
 from sweeps.service.stats.summary import Summary
 from sweeps.service.tables.table import Row, Table
+from sweeps.service.tables.text import shown_interval
 from sweeps.service.text import significant
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.reading import ACCURACY, LOSS
 
 MAX_POINTS = 80
 """Maximum number of points of a small curve."""
-_CURVE_TITLES = {LOSS: "loss", ACCURACY: "training MoF"}
+_CURVE_TITLES = {LOSS: "training loss", ACCURACY: "training MoF"}
+_CURVE_UNITS: dict[str, Unit | None] = {LOSS: None, ACCURACY: "percent"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,22 +90,32 @@ def score_table(table: Table) -> str:
     return sortable(table.title, heads, rows, extra)
 
 
-def trials_table(trainings: Iterable[Training]) -> str:
-    """All trainings with state, duration, curves and tracked run."""
-    every = list(trainings)
-    metrics = [metric for metric in CURVES if any(training.curves.get(metric) for training in every)]
+def trials_table(trials: Sequence[Scored], columns: Sequence[Column]) -> str:
+    """All trials with test scores, training curves, folder, commands and tracked run.
+
+    Args:
+        trials: the trials.
+        columns: columns of their scores.
+    """
+    metrics = [metric for metric in CURVES if any(trial.training.curves.get(metric) for trial in trials)]
+    titles = Counter(column.title for column in columns)
     heads = [
         Head("rows"),
         Head("split"),
         Head("seed", number=True),
         Head("state"),
-        Head("epochs", number=True),
-        Head("training, s", number=True),
+        *(
+            Head(column.title if titles[column.title] == 1 else f"{column.title} {column.prediction}", number=True)
+            for column in columns
+        ),
         *(head for metric in metrics for head in (Head(_CURVE_TITLES[metric], number=True), Head("curve"))),
+        Head("epochs", number=True),
+        Head("s/epoch", number=True),
         Head("folder"),
-        *([Head("run")] if any(training.link for training in every) else []),
+        Head("commands"),
+        *([Head("run")] if any(trial.training.link for trial in trials) else []),
     ]
-    rows = [list(_trial_fields(training, metrics))[: len(heads)] for training in every]
+    rows = [list(_trial_fields(trial, columns, metrics))[: len(heads)] for trial in trials]
     return sortable("Trials", heads, rows)
 
 
@@ -155,7 +170,7 @@ def _score_fields(table: Table, row: Row) -> Iterator[Item]:
             summary.text(column.shown_unit),
             number=summary.mean,
             kind="best" if best else "",
-            title=_hint(summary, p),
+            title=_hint(summary, column, p),
         )
     if row.seeds is None:
         yield Item("", number=0.0, sorts=False)
@@ -163,34 +178,46 @@ def _score_fields(table: Table, row: Row) -> Iterator[Item]:
         yield Item(str(row.seeds), number=row.seeds.whole, kind="" if row.seeds.are_whole else "bad")
 
 
-def _hint(summary: Summary, p: float | None) -> str:
+def _hint(summary: Summary, column: Column, p: float | None) -> str:
     """Mean in more digits, deviation, interval, and p against the default row."""
     parts = [f"mean {summary.mean:.6g}"]
     if summary.std is not None:
         parts.append(f"standard deviation {significant(summary.std, 3)} over {summary.n} seeds")
-    if summary.interval is not None:
-        parts.append(f"95 % interval {summary.interval[0]:.4g} to {summary.interval[1]:.4g}")
+    if (interval := shown_interval(summary, column.shown_unit)) is not None:
+        parts.append(f"95 % interval {interval[0]:.4g} to {interval[1]:.4g}")
     if p is not None:
         parts.append(f"p {p:.3g} against the default row, after Holm")
     return ", ".join(parts)
 
 
-def _trial_fields(training: Training, metrics: Sequence[str]) -> Iterator[Item]:
-    yield Item(" / ".join(training.rows))
+def _trial_fields(trial: Scored, columns: Sequence[Column], metrics: Sequence[str]) -> Iterator[Item]:
+    training = trial.training
+    yield Item(" / ".join(trial.rows))
     yield Item(training.split)
     yield Item(str(training.seed), number=training.seed)
-    yield Item(str(training.state), kind="" if training.state is State.FINISHED else "bad", title=training.reason or "")
-    yield Item(str(training.epochs), number=training.epochs)
-    yield _number(training.seconds, "{:.1f}")
+    yield Item(str(trial.state), kind="" if trial.state is State.FINISHED else "bad", title=trial.reason or "")
+    for column, score in zip(columns, trial.scores, strict=True):
+        yield _number(score, column.shown_unit)
     for metric in metrics:
         points = training.curves.get(metric)
-        yield _number(points[-1][1] if points else None, "{:.4g}")
+        yield _number(points[-1][1] if points else None, _CURVE_UNITS[metric])
         curve = small_curve(points, _CURVE_TITLES[metric]) if points else ""
         yield Item("", html=curve, number=points[-1][1] if points else None, sorts=bool(points))
-    yield Item(f"trials/{training.identity}", kind="code")
+    yield Item(str(training.epochs), number=training.epochs)
+    yield _number(training.epoch_seconds, "seconds")
+    folder = escape(f"trials/{training.identity}")
+    yield Item(folder, html=f"<a href='../../{folder}/'><code>{folder}</code></a>")
+    commands = "".join(
+        f"<li><code>{escape(command)}</code> <button type='button' class='copy'>copy</button></li>"
+        for command in trial.commands.values()
+    )
+    yield Item("", html=f"<details><summary>show</summary><ul>{commands}</ul></details>" if commands else "–")
     link = f"<a href='{escape(training.link)}'>run</a>" if training.link else ""
     yield Item("run" if training.link else "", html=link)
 
 
-def _number(value: float | None, form: str) -> Item:
-    return Item("–", sorts=False) if value is None else Item(form.format(value), number=value)
+def _number(value: float | None, unit: Unit | None) -> Item:
+    """A number in its unit; without a unit, with four significant digits."""
+    if value is None:
+        return Item("–", sorts=False)
+    return Item(f"{value:.4g}" if unit is None else Summary(value, None, 1).text(unit), number=value)

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import textwrap
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path, PurePath
 
 from rich.console import Console
 
 from mucon.videos import videos_of
 from storage import open_store
 from sweeps.service.plan.plan import Plan
+from sweeps.service.plan.sweep_folder import read_links
 from sweeps.service.report.figures.pictures import draw_pictures, pictures_of
 from sweeps.service.report.figures.segmentations import chosen_recordings
 from sweeps.service.report.page import make_page
 from sweeps.service.report.trainings import read_trainings
-from sweeps.service.tables.best import best_lines
+from sweeps.service.tables.best import best_lines, command_lines
 from sweeps.service.tables.latex import latex
 from sweeps.service.tables.parquet import write_trials
 from sweeps.service.tables.standing import Standing
+from sweeps.service.tables.table import Table
 from sweeps.service.tables.text import comma_separated, for_terminal, markdown
 from sweeps.service.text import say
+
+MAX_NAMED = 2
+"""Files of a kind up to which the terminal names each of them."""
 
 
 def write_report(standing: Standing) -> dict[str, Path]:
@@ -44,13 +52,51 @@ def write_report(standing: Standing) -> dict[str, Path]:
 
 
 def present(standing: Standing, console: Console) -> None:
-    """Prints the tables, their notes except for the long ones about differences, and the best trials."""
+    """Prints the tables, the best rows, where the report is, commands, and the notes without the long ones.
+
+    On a terminal, lines end between words; commands continue after a backslash, so that they can be copied.
+    """
     for table in standing.tables.values():
         console.print(for_terminal(table, console))
-        for note in (*table.notes.about, *table.notes.missing):
-            say(console, note)
+    width = console.width if console.is_terminal else 0
     for line in best_lines(standing):
-        say(console, line)
+        say(console, "\n".join(_wrapped(line, width)))
+    for line in (*_places(standing.plan), *command_lines(standing)):
+        say(console, _folded(line, width))
+    for table in standing.tables.values():
+        for note in (*table.notes.about, *table.notes.missing):
+            say(console, "\n".join(_wrapped(note, width)))
+
+
+def _places(plan: Plan) -> Iterator[str]:
+    """Where the page, the figures and the LaTeX tables are, and how to see the runs in MLflow."""
+    yield f"report:     {plan.folder / plan.name}.html"
+    for title, suffix in (("figures", "png"), ("LaTeX", "tex")):
+        names = sorted(path.name for path in plan.folder.glob(f"*.{suffix}"))
+        for i, name in enumerate(names if len(names) <= MAX_NAMED else [f"*.{suffix}"]):
+            yield f"  {'' if i else title + ':':<9} {plan.folder / name}"
+    links = read_links(plan.folder)
+    if address := links.runs or links.sweep:
+        yield f"MLflow:     {address}"
+        if links.serve:
+            yield f"  start:    {links.serve}"
+
+
+def _folded(line: str, width: int) -> str:
+    """A titled command in lines that a shell reads as one; unchanged if the width is 0, or without words to part.
+
+    Quoted words may contain spaces, so that a line with quotes is unchanged, too.
+    """
+    if len(line) <= width or not width or " " not in line.partition(": ")[2].strip() or "'" in line or '"' in line:
+        return line
+    return " \\\n".join(_wrapped(line, width - 2))
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """A text in lines that end between words; in one line if the width is 0."""
+    if not width:
+        return [text]
+    return textwrap.wrap(text, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
 def check_figures(plan: Plan) -> None:
@@ -69,11 +115,12 @@ def check_figures(plan: Plan) -> None:
 
 def _write_tables(standing: Standing) -> dict[str, Path]:
     plan = standing.plan
-    texts = {
-        f"{name}.{kind}": write(table)
-        for name, table in standing.tables.items()
-        for kind, write in {"md": markdown, "csv": comma_separated, "tex": latex}.items()
+    kinds: dict[str, Callable[[Table], str]] = {
+        "md": markdown,
+        "csv": comma_separated,
+        "tex": partial(latex, data=PurePath(plan.store).name),
     }
+    texts = {f"{name}.{kind}": write(table) for name, table in standing.tables.items() for kind, write in kinds.items()}
     for name, text in texts.items():
         (plan.folder / name).write_text(text, encoding="utf-8")
     shapes = {part.experiment.name: (part.experiment, part.cells) for part in plan.parts}

@@ -1,15 +1,21 @@
-"""The trainings of a sweep for the page: state, curves, environment and tracked run."""
+"""The trainings of a sweep for the page and their scored trials: state, curves, scores, commands and tracked run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import itertools
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mucon.config import flatten
+from mucon.errors import InputError
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import Plan
 from sweeps.service.plan.sweep_folder import read_links
+from sweeps.service.spec.columns import Column
+from sweeps.service.tables.best import commands_of
 from sweeps.service.tables.standing import Standing
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.reading import ACCURACY, LOSS
@@ -29,7 +35,7 @@ class Training:
         state: state of the last unfinished evaluation, or finished.
         reason: reason for the state; None without one.
         epochs: number of finished epochs.
-        seconds: duration; None until it has finished.
+        epoch_seconds: median duration of its epochs, which start-up hardly changes; None before the first.
         curves: metric -> (epoch, value) of the epochs that measured it.
         config: path -> value of the full configuration without the seed; empty before the start.
         environment: name -> value of the newest record; empty before the start.
@@ -43,11 +49,75 @@ class Training:
     state: State
     reason: str | None
     epochs: int
-    seconds: float | None
+    epoch_seconds: float | None
     curves: dict[str, tuple[tuple[int, float], ...]]
     config: Mapping[str, Any]
     environment: Mapping[str, Any]
     link: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """A trial as the page shows it: a training with one evaluation and the prediction that its rows show.
+
+    Attributes:
+        training: its training.
+        rows: names of the rows that show it, prefixed by the table's name if the sweep has several tables.
+        state: state of its evaluation.
+        reason: reason for the state; None without one.
+        scores: one per column of `score_columns`; None without a value.
+        commands: commands that evaluate and use it, by what they do; empty without a result.
+    """
+
+    training: Training
+    rows: tuple[str, ...]
+    state: State
+    reason: str | None
+    scores: tuple[float | None, ...]
+    commands: Mapping[str, str]
+
+
+def score_columns(plan: Plan) -> tuple[Column, ...]:
+    """The distinct columns of all tables."""
+    return tuple(dict.fromkeys(column for part in plan.parts for column in part.experiment.columns))
+
+
+def scored_trials(standing: Standing, trainings: Mapping[str, Training]) -> list[Scored]:
+    """The trials in the order of the plan.
+
+    Args:
+        standing: state of the sweep.
+        trainings: trainings by identity.
+    """
+    plan = standing.plan
+    cells: dict[tuple[str, str | None], Cell] = {}
+    rows: dict[tuple[str, str | None], list[str]] = {}
+    for part in plan.parts:
+        prefix = f"{part.experiment.name}: " if len(plan.parts) > 1 else ""
+        for cell in part.cells:
+            key = (cell.key, cell.variant.prediction)
+            cells.setdefault(key, cell)
+            rows.setdefault(key, []).append(f"{prefix}{cell.variant.name}")
+    columns = score_columns(plan)
+    return [_scored(standing, trainings, cell, rows[key], columns) for key, cell in cells.items()]
+
+
+def _scored(
+    standing: Standing, trainings: Mapping[str, Training], cell: Cell, rows: Sequence[str], columns: Sequence[Column]
+) -> Scored:
+    result = standing.results[cell.key]
+    commands: Mapping[str, str] = {}
+    if result.is_finished:
+        with contextlib.suppress(InputError):  # a damaged checkpoint has no command, and its scores stay
+            commands = commands_of(standing.plan, cell, standing.trials.get(cell.key))
+    return Scored(
+        training=trainings[cell.identity],
+        rows=tuple(rows),
+        state=result.state,
+        reason=result.reason,
+        scores=tuple(result.value(*column.of(cell.variant)) for column in columns),
+        commands=commands,
+    )
 
 
 def read_trainings(standing: Standing) -> dict[str, Training]:
@@ -61,6 +131,8 @@ def read_trainings(standing: Standing) -> dict[str, Training]:
         first, reading = evaluations[0], plan.results.reading(identity)
         results = [standing.results[cell.key] for cell in evaluations]
         worst = next((result for result in reversed(results) if not result.is_finished), results[0])
+        since_start = [0.0, *(seconds for _, seconds in reading.curve("seconds"))]
+        durations = [after - before for before, after in itertools.pairwise(since_start)]
         config = flatten(reading.trial["config"]) if reading.exists else {}
         trainings[identity] = Training(
             identity=identity,
@@ -70,7 +142,7 @@ def read_trainings(standing: Standing) -> dict[str, Training]:
             state=worst.state,
             reason=worst.reason,
             epochs=reading.n_epochs,
-            seconds=results[0].training_seconds,
+            epoch_seconds=statistics.median(durations) if durations else None,
             curves={metric: curve for metric in CURVES if (curve := reading.curve(metric))},
             config={path: value for path, value in config.items() if path != "seed"},
             environment=flatten(reading.environment),

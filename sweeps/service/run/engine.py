@@ -21,6 +21,7 @@ from mucon.device import usable_cpus
 from mucon.errors import InputError, Problem
 from mucon.training import EpochReport
 from sweeps.service.run.interruption import interruptions
+from sweeps.service.run.reasons import reason_in
 from sweeps.service.run.resources import Resources
 from sweeps.service.run.source import Exhausted, Training, TrialSource
 from sweeps.service.run.worker import Outcome, mark_failed, run_trial
@@ -34,8 +35,6 @@ REPORT_SECONDS = 0.5
 """Seconds between two live reports of a trial."""
 RETRIES = 2
 """Number of times a trial resumes after its worker process died; a failure of the trial itself is final."""
-MAX_ERROR_CHARACTERS = 300
-"""Characters of Ray's error message in the reason of a trial whose worker process died."""
 GPU_VARIABLES = ("CUBLAS_WORKSPACE_CONFIG",)
 """Environment variables that change the bits of a GPU."""
 
@@ -148,7 +147,7 @@ def _fit(
             listener.ended(key, outcome)
 
     def died(config: Mapping[str, str], error: str) -> None:
-        reason = f"its worker process died {RETRIES + 1} times: {' '.join(error.split())[:MAX_ERROR_CHARACTERS]}"
+        reason = f"its worker process died {RETRIES + 1} times: {reason_in(error)}"
         for trial in Workplace.of_request(config)[1]:
             if trial.key in pending:
                 ended(trial.key, mark_failed(trial, workplace.results, reason))

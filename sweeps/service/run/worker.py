@@ -24,6 +24,7 @@ from mucon.training import EpochReport
 from mucon.videos import source_of, videos_of, vocabulary_of
 from storage import Store, failpoints, open_store
 from sweeps.service.plan.recordings import split_facts
+from sweeps.service.run.reasons import reason_of
 from sweeps.service.trials import journal, lease, provenance
 from sweeps.service.trials.folder import State, TrialFolder
 from sweeps.service.trials.journal import Journal
@@ -128,7 +129,7 @@ class _Attempt:
             outcome = Outcome(State.FAILED, error.line)
         except Exception as error:  # every failure becomes the trial's outcome, so that other trials continue
             (self.folder.path / "traceback.txt").write_text(traceback.format_exc())
-            outcome = Outcome(State.FAILED, " ".join(f"{type(error).__name__}: {error}".split()))
+            outcome = Outcome(State.FAILED, reason_of(error))
         self.journal.status(outcome.state, reason=outcome.reason, host=socket.gethostname(), pid=os.getpid())
         return outcome
 

@@ -11,7 +11,7 @@ from mucon.errors import InputError, Problem
 from sweeps.service.spec.columns import MUCON_COLUMNS, Column, Variant
 from sweeps.service.spec.figure import Figure
 from sweeps.service.spec.problems import unknown
-from sweeps.service.spec.recipe import BREAKFAST, DEMO
+from sweeps.service.spec.recipe import DEMO, WEAK
 
 if TYPE_CHECKING:
     from mucon.configuration import Config
@@ -48,7 +48,7 @@ class Experiment:
     label_titles: tuple[str, ...]
     variants: tuple[Variant, ...]
     columns: tuple[Column, ...] = MUCON_COLUMNS
-    base: Base = BREAKFAST
+    base: Base = WEAK
     demo_base: Base = DEMO
     seeds: int = 5
     demo_seeds: int = 2

@@ -40,15 +40,15 @@ class Recipe:
         return RECIPES[self.name]().with_values(self.settings)
 
 
-BREAKFAST = Recipe("breakfast")
+WEAK = Recipe("weak")
 DEMO = Recipe("demo")
 
 
 def with_recipe(base: Base, name: str) -> Recipe:
     """Another recipe under the settings of a base.
 
-    >>> with_recipe(Recipe("breakfast", {"loss.length": 1.0}), "hollywood")
-    Recipe(name='hollywood', settings={'loss.length': 1.0})
+    >>> with_recipe(Recipe("weak", {"loss.length": 1.0}), "short_videos")
+    Recipe(name='short_videos', settings={'loss.length': 1.0})
     """
     return replace(base, name=name) if isinstance(base, Recipe) else Recipe(name)
 

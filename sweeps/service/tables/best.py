@@ -5,93 +5,185 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from mucon.config import TrainConfig
 from mucon.configuration import DEFAULT_METHOD, flatten, setting_text
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import Part, Plan
-from sweeps.service.spec.columns import Variant
+from sweeps.service.plan.sweep_folder import Outcome
+from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.stats.summary import Summary
 from sweeps.service.tables.notes import some_rows
 from sweeps.service.tables.standing import Standing
+from sweeps.service.tables.table import Row
 from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.trial import Trial
 
 
-def best_lines(standing: Standing) -> list[str]:
-    """For each table: the row with the best mean in the first column with values, its best trial, and its use.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Best:
+    """The row of a table with the best mean in the first column with values, and its best trial.
 
-    Returns:
-        Lines for the terminal; none for a table without values.
+    Attributes:
+        part: part of the plan with the table.
+        index: position of the first column with values.
+        row: the row.
+        summary: its score in that column.
+        cell: the trial with the best score, of the seeds and splits that have one.
+        value: that score.
+        equal: names of the other rows with the same mean.
     """
-    return [line for part in standing.plan.parts for line in _of_table(standing, part)]
+
+    part: Part
+    index: int
+    row: Row
+    summary: Summary
+    cell: Cell
+    value: float
+    equal: tuple[str, ...]
+
+    @property
+    def column(self) -> Column:
+        """The first column with values."""
+        return self.part.experiment.columns[self.index]
 
 
-def _of_table(standing: Standing, part: Part) -> Iterator[str]:
-    plan, table = standing.plan, standing.table(part)
+def best_of(standing: Standing, part: Part) -> Best | None:
+    """The best row of a table; None for a table without values."""
+    table = standing.table(part)
     rows = [row for row in table.rows if row.kind == "row"]
     with_values = [i for i in range(len(table.columns)) if any(row.summaries[i] is not None for row in rows)]
     if not with_values:
-        return
+        return None
     index = with_values[0]
     column = table.columns[index]
     sign = 1 if column.higher_is_better else -1
     candidates = [(summary, row) for row in rows if (summary := row.summaries[index]) is not None]
     summary, row = max(candidates, key=lambda pair: sign * pair[0].mean)
-    cells = [cell for cell in part.cells if cell.variant.labels == row.labels]
-    by_cell = {cell: standing.results[cell.key].value(*column.of(cell.variant)) for cell in cells}
+    by_cell = {
+        cell: standing.results[cell.key].value(*column.of(cell.variant))
+        for cell in part.cells
+        if cell.variant.labels == row.labels
+    }
     values = {cell: value for cell, value in by_cell.items() if value is not None}
     cell = max(values, key=lambda cell: sign * values[cell])
-    best = Summary(values[cell], None, 1)
-    of_table = f" of {table.name}" if len(plan.parts) > 1 else ""
-    yield (
-        f"best{of_table}: {row.name}, {column.title} {summary.text(column.shown_unit)}; "
-        f"best trial: split {cell.split}, seed {cell.seed}, {best.text(column.shown_unit)}"
-    )
-    equal = [
+    equal = (
         other.name for mean, other in candidates if other is not row and not column.better(summary.mean, mean.mean)
-    ]
-    if equal:
-        yield f"  equal:    {some_rows(equal)}"
-    yield from (
-        f"  warning:  not better than the feature-free baseline {other.name!r}: {baseline.text(column.shown_unit)}"
-        for other in table.rows
-        if other.kind == "baseline"
-        and other.task == cell.variant.task
-        and (baseline := other.summaries[index]) is not None
-        and not column.better(summary.mean, baseline.mean)
     )
+    return Best(part=part, index=index, row=row, summary=summary, cell=cell, value=values[cell], equal=tuple(equal))
+
+
+def best_lines(standing: Standing) -> list[str]:
+    """For each table: the best row with its mean, deviation and seeds, and its best trial.
+
+    Returns:
+        Lines for the terminal; none for a table without values.
+    """
+    return [
+        line
+        for part in standing.plan.parts
+        if (best := best_of(standing, part)) is not None
+        for line in _summary_lines(standing, best)
+    ]
+
+
+def command_lines(standing: Standing) -> list[str]:
+    """For each table: the directory of the best trial and the commands that use it."""
+    return [
+        line
+        for part in standing.plan.parts
+        if (best := best_of(standing, part)) is not None
+        for line in _command_lines(standing, best)
+    ]
+
+
+def outcome_of(standing: Standing) -> Outcome:
+    """What a sweep has found: scores of the best row of each table, and numbers of rows, seeds and trials.
+
+    The names of the metrics are `best/PREDICTION/METRIC`, with `_std` for the deviation over seeds, and
+    `best/TABLE/PREDICTION/METRIC` in a sweep with several tables.
+    """
+    plan = standing.plan
+    metrics: dict[str, float] = {
+        "sweep/rows": sum(len(part.experiment.variants) for part in plan.parts),
+        "sweep/seeds": len({cell.seed for cell in plan.cells}),
+        "sweep/trials": len(plan.rows),
+        "sweep/evaluations_finished": sum(result.is_finished for result in standing.results.values()),
+    }
+    tags = {}
+    for part in plan.parts:
+        best = best_of(standing, part)
+        if best is None:
+            continue
+        table = f"{part.experiment.name}/" if len(plan.parts) > 1 else ""
+        tags[f"best_row{f'.{part.experiment.name}' if table else ''}"] = best.row.name
+        for column, summary in zip(part.experiment.columns, best.row.summaries, strict=True):
+            if summary is not None:
+                name = f"best/{table}{'/'.join(column.of(best.cell.variant))}"
+                metrics |= {name: summary.mean} | ({} if summary.std is None else {f"{name}_std": summary.std})
+    return Outcome(metrics=metrics, tags=tags)
+
+
+def commands_of(plan: Plan, cell: Cell, trial: Trial | None) -> dict[str, str]:
+    """Commands that evaluate a trial and predict new recordings with it, by what they do.
+
+    Args:
+        plan: plan of the sweep.
+        cell: the trial at its position in the table.
+        trial: the trial, if known; it contains the decoding of the command line.
+    """
     folder = plan.results.trial(cell.identity)
-    yield f"  where:    {folder.path}"
-    yield from _commands(plan, cell, folder, standing.trials.get(cell.key))
-
-
-def _commands(plan: Plan, cell: Cell, folder: TrialFolder, trial: Trial | None) -> Iterator[str]:
-    """Commands that evaluate the trial, predict new recordings with it, and export its model."""
-    run = folder.run_path
+    run = str(folder.run_path)
     settings = [word for setting in _decoding(cell.variant, folder, trial) for word in ("--set", setting)]
     task = [] if cell.variant.task == "segmentation" else ["--task", cell.variant.task]
     where = ["--store", plan.store, "--split", cell.split]
     prediction = ["--prediction", cell.variant.prediction] if cell.variant.prediction else []
-    yield f"  evaluate: {shlex.join(['mucon', 'evaluate', str(run), *where, *task, *settings])}"
-    yield f"  predict:  {shlex.join(['mucon', 'predict', str(run)])} FEATURES.npy{_after([*prediction, *settings])}"
-    yield f"  export:   {shlex.join(['cp', '-r', str(run)])} MODEL    (self-contained; use it as `mucon predict MODEL`)"
+    return {
+        "evaluate": shlex.join(["mucon", "evaluate", run, *where, *task, *settings]),
+        "predict": shlex.join(["mucon", "predict", run, "FEATURES.npy", *prediction, *settings]),
+    }
+
+
+def _summary_lines(standing: Standing, best: Best) -> Iterator[str]:
+    unit, cell = best.column.shown_unit, best.cell
+    seeds = f"{best.summary.n} seed{'s' * (best.summary.n != 1)}"
+    yield (
+        f"best{_of_table(standing, best)}: {best.row.name}, {best.column.title} {best.summary.text(unit)} ({seeds}); "
+        f"best trial: split {cell.split}, seed {cell.seed}, {Summary(best.value, None, 1).text(unit)}"
+    )
+    if best.equal:
+        yield f"  equal:    {some_rows(best.equal)}"
+    yield from (
+        f"  warning:  not better than the feature-free baseline {other.name!r}: {baseline.text(unit)}"
+        for other in standing.table(best.part).rows
+        if other.kind == "baseline"
+        and other.task == cell.variant.task
+        and (baseline := other.summaries[best.index]) is not None
+        and not best.column.better(best.summary.mean, baseline.mean)
+    )
+
+
+def _command_lines(standing: Standing, best: Best) -> Iterator[str]:
+    folder = standing.plan.results.trial(best.cell.identity)
+    yield f"best trial{_of_table(standing, best)}: {folder.path}"
+    commands = commands_of(standing.plan, best.cell, standing.trials.get(best.cell.key))
+    yield from (f"  {name + ':':<9} {command}" for name, command in commands.items())
+    yield f"  export:   {shlex.join(['cp', '-r', str(folder.run_path), 'MODEL'])}"
+
+
+def _of_table(standing: Standing, best: Best) -> str:
+    return f" of {best.part.experiment.name}" if len(standing.plan.parts) > 1 else ""
 
 
 def _decoding(row: Variant, folder: TrialFolder, trial: Trial | None) -> list[str]:
     """`decoding.NAME=VALUE` for each value that differs from the checkpoint's, which another row may have trained."""
-    if row.method != DEFAULT_METHOD:
+    chosen = {path: value for path, value in row.settings.items() if path.startswith("decoding.")}
+    if row.method != DEFAULT_METHOD or (trial is None and not chosen):
         return []
     path = folder.checkpoint_path / "config.json"
     trained = TrainConfig.from_dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else TrainConfig()
-    if trial is not None:
-        wanted = trial.config
-    else:
-        chosen = {path: value for path, value in row.settings.items() if path.startswith("decoding.")}
-        wanted = TrainConfig.from_dict({**flatten(trained.to_dict()), **chosen})
+    stored = TrainConfig.from_dict({**flatten(trained.to_dict()), **chosen})
+    wanted = stored if trial is None else trial.config
     before, after = (flatten({"decoding": config.to_dict()["decoding"]}) for config in (trained, wanted))
     return [f"{path}={setting_text(value)}" for path, value in after.items() if value != before[path]]
-
-
-def _after(words: list[str]) -> str:
-    return f" {shlex.join(words)}" if words else ""

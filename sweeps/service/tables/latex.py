@@ -10,6 +10,8 @@ from sweeps.service.stats.summary import Summary
 from sweeps.service.tables.table import Row, Table
 
 _SPECIAL = {
+    ">=": r"$\geq$",
+    "<=": r"$\leq$",
     "\\": r"\textbackslash{}",
     "{": r"\{",
     "}": r"\}",
@@ -34,11 +36,16 @@ _SPECIAL = {
 _ANY_SPECIAL = re.compile("|".join(re.escape(sign) for sign in _SPECIAL))
 
 
-def latex(table: Table) -> str:
+def latex(table: Table, data: str = "") -> str:
     """The table as a `table` environment with the label `tab:NAME`; requires the packages booktabs and graphicx.
 
-    A table wider than the text is scaled down. All notes precede it as comments; the notes about data and tests and the
-    number of cells without a value are printed under it.
+    The caption names the data, the number of seeds and what the numbers are. A table wider than the text is scaled
+    down. All notes precede it as comments; the notes about data and tests and the number of cells without a value are
+    printed below it.
+
+    Args:
+        table: the table.
+        data: name of the data set.
     """
     alignment = "l" * len(table.label_titles) + "c" * (len(table.columns) + 1)
     lines = [
@@ -46,6 +53,8 @@ def latex(table: Table) -> str:
         *(f"% {' '.join(note.split())}" for note in table.notes),
         r"\begin{table}[t]",
         r"\centering\small",
+        rf"\caption{{{_caption(table, data)}}}",
+        rf"\label{{tab:{table.name}}}",
         r"\setlength{\tabcolsep}{4pt}",
         r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
         rf"\begin{{tabular}}{{{alignment}}}",
@@ -56,18 +65,28 @@ def latex(table: Table) -> str:
         r"\bottomrule",
         r"\end{tabular}}",
         *_notes_under(table),
-        rf"\caption{{{escaped(table.title)}}}",
-        rf"\label{{tab:{table.name}}}",
         r"\end{table}",
     ]
     return "\n".join([*lines, ""])
 
 
+def _caption(table: Table, data: str) -> str:
+    """Title, data set, number of seeds and what the numbers are."""
+    counts = sorted({summary.n for row in table.rows if row.seeds for summary in row.summaries if summary})
+    title = escaped(table.title.rstrip("."))
+    parts = [title] + ([f"Data: {escaped(data)}"] if data else [])
+    if counts:
+        seeds = f"$n = {counts[0]}$" if len(counts) == 1 else f"$n = {counts[0]}$ to ${counts[-1]}$"
+        values = r"Mean\textsubscript{$\pm$std}" if counts[-1] > 1 else "Values"
+        parts.append(f"{values} over {seeds} seed{'s' * (counts[-1] > 1)}")
+    return ". ".join(parts) + "."
+
+
 def escaped(text: str) -> str:
     r"""Escapes all characters that LaTeX would interpret.
 
-    >>> print(escaped("L_mu, 10 % & {49.0±2.0}"))
-    L\_mu, 10 \% \& \{49.0$\pm$2.0\}
+    >>> print(escaped("L_mu, 10 % & {49.0±2.0}, p >= 0.05"))
+    L\_mu, 10 \% \& \{49.0$\pm$2.0\}, p $\geq$ 0.05
     """
     return _ANY_SPECIAL.sub(lambda match: _SPECIAL[match.group()], text)
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.text import Text
 
+from mucon.metrics.catalogue import Unit
 from sweeps.service.stats.comparisons import Comparison
 from sweeps.service.stats.significance import Outcome
 from sweeps.service.stats.summary import Summary
@@ -31,9 +32,9 @@ CSV_PARTS = (
     "p_paper_holm",
     "p_best",
 )
-"""CSV columns of each score: mean and deviation over n seeds, ends of the 95 % interval, whether it is bold; p against
-the default row by Welch's test over seeds and by the paper's test, before and after Holm's adjustment; adjusted p of
-Welch's test against the best row."""
+"""CSV columns of each score: mean and deviation over n seeds, ends of the 95 % interval (empty with few seeds; of
+shares within 0 and 1), whether it is bold; p against the default row by Welch's test over seeds and by the paper's
+test, before and after Holm's adjustment; adjusted p of Welch's test against the best row."""
 
 
 def for_terminal(table: Table, console: Console) -> rich.table.Table:
@@ -82,8 +83,9 @@ def comma_separated(table: Table) -> str:
     writer.writerow([*table.label_titles, "kind", "default", "prediction", "seeds", *heads])
     for row in table.rows:
         values: list[object] = [row.kind, int(row.default), row.prediction or "", row.seeds_text]
-        for each in zip(row.summaries, row.bold, row.against_default, row.against_best, strict=True):
-            values += _parts(*each)
+        scores = zip(table.columns, row.summaries, row.bold, row.against_default, row.against_best, strict=True)
+        for column, summary, bold, against_default, against_best in scores:
+            values += _parts(column.shown_unit, summary, bold, against_default, against_best)
         writer.writerow([*row.labels, *values])
     return text.getvalue()
 
@@ -97,13 +99,31 @@ def column_names(table: Table) -> tuple[str, ...]:
     return tuple(f"{column.prediction}.{column.metric}" for column in table.columns)
 
 
+def shown_interval(summary: Summary, unit: Unit) -> tuple[float, float] | None:
+    """The interval of a mean, in the unit of the result files; that of a share ends at 0 and 1.
+
+    >>> shown_interval(Summary(0.98, 0.03, 5, (0.95, 1.01)), "percent")
+    (0.95, 1.0)
+    >>> shown_interval(Summary(1.2, 2.0, 5, (-1.3, 3.7)), "seconds")
+    (-1.3, 3.7)
+    """
+    if summary.interval is None or unit not in ("percent", "fraction"):
+        return summary.interval
+    low, high = summary.interval
+    return max(low, 0.0), min(high, 1.0)
+
+
 def _parts(
-    summary: Summary | None, bold: bool, against_default: Comparison | None, against_best: Outcome | None
+    unit: Unit,
+    summary: Summary | None,
+    bold: bool,
+    against_default: Comparison | None,
+    against_best: Outcome | None,
 ) -> Iterator[object]:
     if summary is None:
         yield from ("", "", 0, "", "")
     else:
-        yield from (summary.mean, summary.std, summary.n, *(summary.interval or ("", "")))
+        yield from (summary.mean, summary.std, summary.n, *(shown_interval(summary, unit) or ("", "")))
     yield int(bold)
     for outcome in (None, None) if against_default is None else (against_default.seeds, against_default.paper):
         yield from ("", "") if outcome is None else (outcome.p, outcome.adjusted_p)

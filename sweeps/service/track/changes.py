@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mucon.errors import some
+from sweeps.service.track.names import METRIC_NAMES
 from sweeps.service.track.records import Point, TrialRecord
 
 POINTS_PER_BATCH = 800
@@ -19,6 +20,10 @@ MAX_EVALUATIONS_IN_TAG = 290
 """Identities that fit into a tag; scores of further evaluations are sent every time, which changes nothing."""
 WEIGHTS_TAG = "weights_sha256"
 PARENT_TAG = "mlflow.parentRunId"
+NOTE_TAG = "mlflow.note.content"
+"""The description on the page of a run."""
+NAMES_TAG = "metric_names"
+"""Version of the names of a run's metrics, see `METRIC_NAMES`; absent in runs of version 1."""
 OWNER_TAG = "trained_by"
 """The sweep whose run is the parent of a trial's run; other sweeps that use the trial only set `sweep.NAME`."""
 
@@ -33,6 +38,17 @@ class Run:
     tags: dict[str, str] = field(default_factory=dict)
     params: set[str] = field(default_factory=set)
     has_data: bool = False
+
+    @property
+    def is_current(self) -> bool:
+        """Whether its metrics have the names that this program sends."""
+        return self.tags.get(NAMES_TAG) == METRIC_NAMES
+
+
+def kept_tags(run: Run) -> dict[str, str]:
+    """The tags of a run that its replacement gets at once; those that mark what was sent are left out."""
+    marks = (STEP_TAG, EVALUATIONS_TAG, WEIGHTS_TAG, "mlflow.runName")
+    return {name: value for name, value in run.tags.items() if name not in marks}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

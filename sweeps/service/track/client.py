@@ -99,6 +99,13 @@ class Client:
                 [RunTag(name, value) for name, value in (tags or {}).items()],
             )
 
+    def last_point(self, run_id: str, name: str) -> Point | None:
+        """The value of a metric at its last step; None without values."""
+        with _failures():
+            history = self._client.get_metric_history(run_id, name)
+        points = [Point(metric.key, metric.value, metric.timestamp, metric.step) for metric in history]
+        return max(points, key=lambda point: (point.step, point.timestamp), default=None)
+
     def log_data(self, run_id: str, data: DataSet) -> None:
         """Sets the recordings as the run's input."""
         dataset = Dataset(data.name, data.digest, "local", data.source, data.schema, data.profile)

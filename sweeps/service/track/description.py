@@ -1,7 +1,9 @@
-"""The description of a sweep on the page of its run."""
+"""The descriptions of sweeps and trials on the pages of their runs, and where the runs come from."""
 
 from __future__ import annotations
 
+import getpass
+import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 from mucon.config import flatten
 from sweeps.service.plan.sweep_folder import SweepInfo
 from sweeps.service.text import param_text
+from sweeps.service.track.records import TrialRecord
 
 MAX_DESCRIPTION_CHARACTERS = 7500
 """The server truncates descriptions at 8,000 characters."""
@@ -32,14 +35,44 @@ def description(sweep: SweepInfo, tables: Mapping[str, Path]) -> str:
     return text.strip()
 
 
-def script_of(command: str) -> str:
-    """The program in a command line, for the server's column Source.
+def trial_description(record: TrialRecord, row: str, run: Path) -> str:
+    """A trial in Markdown: state and reason, row, split, seed, and for a finished trial its MoF and a command.
 
-    >>> script_of("python sweeps/ablation_masks.py --seeds 3")
+    Args:
+        record: the trial's record.
+        row: its row in the table of the sweep that trained it; may be empty.
+        run: folder of its checkpoint.
+    """
+    reason = record.tags.get("reason")
+    parts = [f"**{record.state}**: {reason}"] if reason else []
+    parts.append(
+        ", ".join(word for word in (row and f"**{row}**", f"split {record.split}", f"seed {record.seed}") if word)
+    )
+    mofs = {point.name: point.value for point in record.scores if point.name.endswith("/mof")}
+    if mofs:
+        name = next((name for name in mofs if name.endswith("/full/mof")), next(iter(mofs)))
+        parts.append(f"{name.removesuffix('/mof').replace('/', ' ')} MoF {100 * mofs[name]:.1f} %")
+        parts.append(f"```\n{shlex.join(['mucon', 'predict', str(run), 'FEATURES.npy'])}\n```")
+    return "\n\n".join(parts)
+
+
+def source_tags(command: str) -> dict[str, str]:
+    """User and program, for the server's columns User and Source.
+
+    >>> source_tags("python sweeps/ablation_masks.py --seeds 3")["mlflow.source.name"]
     'sweeps/ablation_masks.py'
     """
     words = shlex.split(command)
-    return next((word for word in words if word.endswith(".py")), words[0] if words else "")
+    script = next((word for word in words if word.endswith(".py")), words[0] if words else "")
+    return {"mlflow.user": _user(), "mlflow.source.type": "LOCAL", "mlflow.source.name": script}
+
+
+def _user() -> str:
+    """Name of the user; the number of one without an entry in the password database, as in many containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
 
 
 def _cell(text: str) -> str:

@@ -7,8 +7,31 @@ from collections.abc import Iterable
 
 from sweeps.service.text import digest
 
+METRIC_NAMES = "2"
+"""Version of the names of metrics; runs with the names of version 1 (`full.mof`, `loss.total`) are replaced."""
 MAX_NAME_CHARACTERS = 250
 FORBIDDEN_CHARACTERS = re.compile(r"[^0-9A-Za-z_\-. :/]")
+
+
+def curve_name(name: str) -> str:
+    """The name of a metric of an epoch; the server's pages group metrics by the part before the last slash.
+
+    >>> curve_name("loss.total"), curve_name("progress.full.mof"), curve_name("learning_rate")
+    ('train/loss/total', 'train/score/full.mof', 'train/learning_rate')
+    """
+    group, dot, rest = name.partition(".")
+    if not (group and dot and rest):
+        return f"train/{name}"
+    return f"train/{'score' if group == 'progress' else group}/{rest}"
+
+
+def score_name(part: str, evaluation: str, prediction: str, metric: str) -> str:
+    """The name of a score; `evaluation` is empty for the first evaluation of a trial.
+
+    >>> score_name("test", "", "full", "mof"), score_name("test", "beam 10", "full", "mof")
+    ('test/full/mof', 'test/beam 10/full/mof')
+    """
+    return "/".join(word for word in (part, evaluation, prediction, metric) if word)
 
 
 def safe_name(name: str) -> str:

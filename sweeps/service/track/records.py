@@ -11,8 +11,9 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from mucon.config import flatten
+from mucon.metrics.catalogue import WITHOUT
 from sweeps.service.text import param_text
-from sweeps.service.track.names import safe_names
+from sweeps.service.track.names import curve_name, safe_names, score_name
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.journal import Record
@@ -130,9 +131,9 @@ def read_record(reading: TrialReading) -> TrialRecord | None:
         params=_params(trial),
         tags=_tags(state, reason, reading.environment, result),
         curves=curves,
-        scores=tuple(_scores(result, scored)) if result else (),
+        scores=tuple(_scores(result, scored, str(trial["part"]))) if result else (),
         evaluations={
-            name: tuple(_scores(other, scored, f"{_title(other)}/"))
+            name: tuple(_scores(other, scored, str(trial["part"]), _title(other)))
             for name, other in results.items()
             if other is not result
         },
@@ -167,37 +168,59 @@ def _curves(epochs: Iterable[Record]) -> Iterator[Point]:
     """The finite values of each epoch; `not_finite` counts the others."""
     for epoch in epochs:
         time, metrics, step = int(epoch["timestamp"]), epoch["metrics"], int(epoch["step"])
-        names = safe_names(metrics)
+        names = safe_names(map(curve_name, metrics))
         finite = {name: float(value) for name, value in metrics.items() if value is not None and math.isfinite(value)}
-        yield from (Point(names[name], value, time, step) for name, value in finite.items())
+        yield from (Point(names[curve_name(name)], value, time, step) for name, value in finite.items())
         if len(finite) < len(metrics):
-            yield Point("not_finite", float(len(metrics) - len(finite)), time, step)
+            yield Point(curve_name("not_finite"), float(len(metrics) - len(finite)), time, step)
 
 
-def _scores(result: Mapping[str, Any], time: int, prefix: str = "") -> Iterator[Point]:
-    """Scores such as `full.mof`, and the number of videos for which a score is undefined.
+def _scores(result: Mapping[str, Any], time: int, part: str, evaluation: str = "") -> Iterator[Point]:
+    """Scores such as `test/full/mof`, the number of videos for which a score is undefined, and durations.
 
-    All are at step 0: MLflow's pages draw bars for metrics with this step only, and lines for others.
+    All are at step 0: MLflow's pages draw bars for metrics with this step only, and lines for others. Scores without
+    background are left out if all are equal to those with it, as in a store without background.
 
     Args:
         result: result of an evaluation.
         time: milliseconds since 1970.
-        prefix: prefix of each name; the server's pages group metrics by the part before a slash.
+        part: part of the split that was evaluated.
+        evaluation: settings of a later evaluation; empty for the first.
     """
-    values: dict[str, float | None] = {
-        f"{prediction}.{metric}": value
-        for prediction, scores in values_of(result).items()
-        for metric, value in scores.items()
-    }
-    for prediction, counts in result.get("undefined", {}).items():
-        values.update({f"{prediction}.{metric}.undefined": count for metric, count in counts.items() if count})
-    durations = ("evaluate_seconds",) if prefix else ("train_seconds", "evaluate_seconds")
-    values.update({name: result.get(name) for name in durations})
-    values = {f"{prefix}{name}": value for name, value in values.items()}
+    values: dict[str, float | None] = {}
+    for prediction, scores in _distinct_scores(values_of(result)).items():
+        values |= {score_name(part, evaluation, prediction, metric): value for metric, value in scores.items()}
+        counts = result.get("undefined", {}).get(prediction, {})
+        values |= {
+            score_name(part, evaluation, "undefined", f"{prediction}.{metric}"): count
+            for metric, count in counts.items()
+            if count and metric in scores
+        }
+    durations = ("evaluate_seconds",) if evaluation else ("train_seconds", "evaluate_seconds")
+    values |= {score_name("time", evaluation, "", name): result.get(name) for name in durations}
     names = safe_names(values)
     for name, value in values.items():
         if value is not None and math.isfinite(value):
             yield Point(names[name], float(value), time, 0)
+
+
+def _distinct_scores(scores: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """The scores of each prediction, without those that repeat the ones with background.
+
+    >>> _distinct_scores({"full": {"mof": 0.5, "mof_without_background": 0.5}})
+    {'full': {'mof': 0.5}}
+    """
+    pairs = [
+        (value, of_one.get(name.removesuffix(WITHOUT)))
+        for of_one in scores.values()
+        for name, value in of_one.items()
+        if name.endswith(WITHOUT)
+    ]
+    repeated = all(value == other for value, other in pairs)
+    return {
+        prediction: {name: value for name, value in of_one.items() if not (repeated and name.endswith(WITHOUT))}
+        for prediction, of_one in scores.items()
+    }
 
 
 def _title(result: Mapping[str, Any]) -> str:
@@ -229,7 +252,6 @@ def _tags(
 ) -> dict[str, str]:
     """Tags of a run; an empty reason replaces that of an earlier attempt."""
     facts: dict[str, Any] = {"state": str(state), "reason": reason or ""}
-    facts["mlflow.note.content"] = f"**{state}**: {reason}" if reason else ""
     for name, value in environment.items():
         facts[f"environment.{name}"] = ", ".join(f"{k} {v}" for k, v in value.items()) if name == "packages" else value
     if "git_commit" in environment:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import socket
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -97,27 +98,33 @@ def artifact_location(uri: str) -> str | None:
 
 
 def ui_command(uri: str) -> str:
-    """The command that serves a database to browsers.
+    """The command that serves a database to browsers; the address of one that may contain a password is a variable.
 
     >>> ui_command("sqlite:////data/mlflow.db")
     'mlflow server --host 127.0.0.1 --port 5000 --backend-store-uri sqlite:////data/mlflow.db'
     """
-    return f"mlflow server --host 127.0.0.1 --port {UI_PORT} --backend-store-uri {uri}"
+    address = shlex.quote(uri) if uri.startswith("sqlite:") else '"$MLFLOW_TRACKING_URI"'
+    return f"mlflow server --host 127.0.0.1 --port {UI_PORT} --backend-store-uri {address}"
 
 
-def run_page(uri: str, experiment: str, run: str) -> str:
+def run_page(uri: str, experiment: str, run: str = "") -> str:
     """The page of a run, without user name and password; for a database, the page that `ui_command` serves.
+
+    Args:
+        uri: address of the server.
+        experiment: MLflow's number of the experiment.
+        run: MLflow's identifier of the run; if empty, the page is that of all runs of the experiment.
 
     >>> run_page("https://me:secret@tracks.example:8080/mlflow", "1", "f00")
     'https://tracks.example:8080/mlflow/#/experiments/1/runs/f00?workflowType=machine_learning'
-    >>> run_page("sqlite:////data/mlflow.db", "1", "f00")
-    'http://127.0.0.1:5000/#/experiments/1/runs/f00?workflowType=machine_learning'
+    >>> run_page("sqlite:////data/mlflow.db", "1")
+    'http://127.0.0.1:5000/#/experiments/1/runs?workflowType=machine_learning'
     """
     server = f"http://127.0.0.1:{UI_PORT}"
     if uri.startswith("http"):
         parts = urlsplit(uri)
         server = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-    return f"{server}/#/experiments/{experiment}/runs/{run}?workflowType=machine_learning"
+    return f"{server}/#/experiments/{experiment}/runs{f'/{run}' if run else ''}?workflowType=machine_learning"
 
 
 def _check_sqlite(path: Path, uri: str) -> None:

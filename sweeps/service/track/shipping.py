@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mucon.errors import InputError
-from sweeps.service.plan.sweep_folder import Links
+from sweeps.service.plan.sweep_folder import Links, Outcome
 from sweeps.service.track.changes import Shipment
 from sweeps.service.track.tracker import Tracker
 from sweeps.service.trials.folder import TrialFolder
@@ -30,6 +30,7 @@ class Shipping:
         self._tracker = tracker
         self._folders = list(folders)
         self._tables: Mapping[str, Path] = {}
+        self._outcome: Outcome | None = None
         self._links = Links()
         self._opened = False
         self._drain = threading.Event()
@@ -40,20 +41,15 @@ class Shipping:
         self._thread = threading.Thread(target=self._run, name="shipping", daemon=True)
         self._thread.start()
 
-    @property
-    def where(self) -> str:
-        """The page of the sweep, see `Tracker.where`."""
-        return self._tracker.where
-
     def links(self) -> Links:
         """Ships the current state and returns the pages of the runs; nothing is shipped afterwards until `finish`."""
         self._drain.set()
         self._drained.wait()
         return self._links
 
-    def finish(self, tables: Mapping[str, Path]) -> Shipment:
-        """Ships the rest and the sweep's tables; returns what could not be shipped."""
-        self._tables = tables
+    def finish(self, tables: Mapping[str, Path], outcome: Outcome | None = None) -> Shipment:
+        """Ships the rest, the sweep's tables and its outcome; returns what could not be shipped."""
+        self._tables, self._outcome = tables, outcome
         self._finish.set()
         self._drain.set()
         self._thread.join()
@@ -91,7 +87,7 @@ class Shipping:
         if self._abandoned.is_set():
             return
         if self._open():
-            self._shipment = self._tracker.finish(self._folders, self._tables)
+            self._shipment = self._tracker.finish(self._folders, self._tables, outcome=self._outcome)
         self._tracker.close()
 
     def _open(self) -> bool:

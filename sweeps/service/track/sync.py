@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mucon.errors import InputError, Problem
-from sweeps.service.plan.sweep_folder import SweepInfo, SweepRecord, mark_shipped, read_sweeps, write_links
+from sweeps.service.plan.sweep_folder import Outcome, SweepInfo, SweepRecord, mark_shipped, read_sweeps, write_links
 from sweeps.service.track.changes import Shipment
 from sweeps.service.track.tracker import PATIENCE_SECONDS, TRACKING_EXPERIMENT, Tracker
 from sweeps.service.trials.results_folder import ResultsFolder
 
 
-def sync(results: ResultsFolder, uri: str, *, patience: float = PATIENCE_SECONDS) -> dict[str, Shipment]:
+def sync(
+    results: ResultsFolder,
+    uri: str,
+    *,
+    patience: float = PATIENCE_SECONDS,
+    outcome_of: Callable[[str], Outcome | None] = lambda _: None,
+) -> dict[str, Shipment]:
     """Brings the runs of all sweeps and trials of a results folder up to date.
 
-    Complete runs do not change; missing, deleted and unfinished ones are created or completed. A trial belongs to the
+    Complete runs do not change; missing, deleted and unfinished ones are created or completed, and runs whose metrics
+    have the names of an older program are replaced. A trial belongs to the
     oldest sweep that uses it, or to `other_trials` if no sweep does.
 
     Args:
         results: the results folder.
         uri: address of the tracking server.
         patience: seconds per sweep during which a server that does not respond is asked again.
+        outcome_of: returns what the sweep of a name has found; None if that is not known.
 
     Returns:
         Sweep's name -> its shipment.
@@ -45,7 +55,9 @@ def sync(results: ResultsFolder, uri: str, *, patience: float = PATIENCE_SECONDS
     for record in sweeps:
         folders = [trials[identity] for identity in record.rows if identity in trials]
         with Tracker(uri, record.experiment_name, record.sweep, record.rows) as tracker:
-            shipments[record.sweep.name] = tracker.finish(folders, record.tables, patience)
+            shipments[record.sweep.name] = tracker.finish(
+                folders, record.tables, patience, outcome_of(record.sweep.name)
+            )
             if record.created is not None:
                 write_links(results.sweep(record.sweep.name), tracker.links)
                 if shipments[record.sweep.name].complete:

@@ -8,8 +8,6 @@ interrupted, and a deleted run is created again.
 from __future__ import annotations
 
 import contextlib
-import getpass
-import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -17,13 +15,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mucon.config import flatten
 from mucon.errors import InputError, Problem
 from storage import failpoints
-from sweeps.service.plan.sweep_folder import Links, SweepInfo
-from sweeps.service.track.changes import OWNER_TAG, PARENT_TAG, Run, Shipment, batches, changes
-from sweeps.service.track.description import description, script_of
-from sweeps.service.track.names import safe_name
-from sweeps.service.track.records import STATUS, TrialRecord, artifacts, read_record
+from sweeps.service.plan.sweep_folder import Links, Outcome, SweepInfo
+from sweeps.service.text import param_text
+from sweeps.service.track.changes import (
+    NAMES_TAG,
+    NOTE_TAG,
+    OWNER_TAG,
+    PARENT_TAG,
+    Run,
+    Shipment,
+    batches,
+    changes,
+    kept_tags,
+)
+from sweeps.service.track.description import description, source_tags, trial_description
+from sweeps.service.track.names import METRIC_NAMES, safe_name
+from sweeps.service.track.records import STATUS, Point, TrialRecord, artifacts, read_record
 from sweeps.service.track.server import ServerError, check_connection, checked_uri, run_page, ui_command
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import State, TrialFolder
@@ -94,16 +104,13 @@ class Tracker:
         self.close()
 
     @property
-    def where(self) -> str:
-        """The parent run's page; for a database, preceded by the command that serves it."""
-        page = self._page(self._parent)
-        return page if self.uri.startswith("http") else f"{ui_command(self.uri)}   then {page}"
-
-    @property
     def links(self) -> Links:
-        """The pages of the sweep's run and of the known runs of its trials."""
+        """The pages of the sweep's run, of all runs and of the known runs of its trials."""
         return Links(
-            sweep=self._page(self._parent), trials={identity: self._page(run) for identity, run in self._runs.items()}
+            sweep=self._page(self._parent.run_id),
+            runs=self._page(),
+            serve=None if self.uri.startswith("http") else ui_command(self.uri),
+            trials={identity: self._page(run.run_id) for identity, run in self._runs.items()},
         )
 
     def open(self) -> None:
@@ -117,8 +124,10 @@ class Tracker:
         try:
             self._connection = Client(self.uri, self.experiment_name)
             self._find_parent()
+            runs: dict[str, list[Run]] = {}
             for run in self._client.search(f"tags.`sweep.{self.sweep.name}` LIKE '%'"):
-                self._runs[run.tags["trial"]] = run
+                runs.setdefault(run.tags["trial"], []).append(run)
+            self._runs = {trial: one for trial, (one, *others) in runs.items() if one.is_current and not others}
         except (ServerError, OSError) as error:
             raise unreachable(self.uri, error) from error
 
@@ -150,7 +159,11 @@ class Tracker:
         return Shipment(shipped=tuple(shipped), pending=pending, unreachable=silence)
 
     def finish(
-        self, folders: Iterable[TrialFolder], tables: Mapping[str, Path], patience: float = PATIENCE_SECONDS
+        self,
+        folders: Iterable[TrialFolder],
+        tables: Mapping[str, Path],
+        patience: float = PATIENCE_SECONDS,
+        outcome: Outcome | None = None,
     ) -> Shipment:
         """Ships everything, attaches the tables to the parent run and ends that run.
 
@@ -158,6 +171,7 @@ class Tracker:
             folders: directories of all trials of the sweep.
             tables: name -> file; Markdown files are also part of the parent run's description.
             patience: seconds during which a server that does not respond is asked again.
+            outcome: what the sweep has found; None: the parent run keeps what it has.
         """
         every = list(folders)
         deadline = time.monotonic() + patience
@@ -168,7 +182,7 @@ class Tracker:
                     self._seen.clear()
                 shipment = self.ship(every)
                 if shipment.unreachable is None:
-                    self._finish_parent(every, tables)
+                    self._finish_parent(every, tables, outcome or Outcome())
             except (ServerError, OSError) as error:
                 pending = {folder.identity: _one_line(error) for folder in every if not self._is_current(folder)}
                 shipment = Shipment(pending=pending, unreachable=_one_line(error))
@@ -189,9 +203,8 @@ class Tracker:
         assert self._connection is not None, "open the tracker first"
         return self._connection
 
-    def _page(self, run: Run) -> str:
-        experiment = "" if self._connection is None else self._connection.experiment
-        return run_page(self.uri, experiment, run.run_id)
+    def _page(self, run_id: str = "") -> str:
+        return run_page(self.uri, self._client.experiment, run_id)
 
     def _ship_one(self, folder: TrialFolder) -> None:
         """Brings one run up to date; a run that was deleted meanwhile is created again."""
@@ -217,7 +230,7 @@ class Tracker:
         """
         if run.status == STATUS[State.FINISHED] and record.state is not State.FINISHED:
             return
-        change = changes(run, record, self._tags(run, record))
+        change = changes(run, record, self._tags(run, record, reading.folder))
         for points, params, tags in batches(change):
             self._client.log(run.run_id, points, params, tags)
             failpoints.reach("sweeps.tracking.batch")
@@ -246,57 +259,72 @@ class Tracker:
         """The trial's only run in this experiment; it is created if the server has none.
 
         Two trackers, or a request that was sent twice, can create two runs: every tracker keeps the one with the
-        smallest id and deletes the others.
+        smallest id and deletes the others. Servers cannot rename metrics: a run with the names of an older program is
+        replaced by a new one with its tags, which is deleted only once the new one exists. A finished one stays while
+        the trial has no result here.
         """
         identity = record.identity
         if identity not in self._runs:
             condition = f"tags.trial = '{identity}'"
             runs = self._client.search(condition)
-            if not runs:
+            older = [run for run in runs if not run.is_current]
+            if older and record.state is not State.FINISHED:
+                finished = [run for run in older if run.status == STATUS[State.FINISHED]]
+                if finished:
+                    return finished[0]
+            if len(older) == len(runs):
                 tags = {"trial": identity, OWNER_TAG: self.sweep.name, PARENT_TAG: self._parent.run_id}
-                self._client.create_run(self._name(record), {**tags, **self._source_tags()}, record.started)
+                tags |= {
+                    **source_tags(self.sweep.command),
+                    **(kept_tags(older[0]) if older else {}),
+                    NAMES_TAG: METRIC_NAMES,
+                }
+                self._client.create_run(self._name(record), tags, record.started)
                 failpoints.reach("sweeps.tracking.created")
                 runs = self._client.search(condition)
-            self._runs[identity], *others = sorted(runs, key=lambda run: run.run_id)
-            for other in others:
+            ordered = sorted(runs, key=lambda run: (not run.is_current, run.run_id))
+            self._runs[identity] = ordered[0]
+            for other in ordered[1:]:
                 self._client.delete_run(other.run_id)
         return self._runs[identity]
 
-    def _tags(self, run: Run, record: TrialRecord) -> dict[str, str]:
+    def _tags(self, run: Run, record: TrialRecord, folder: TrialFolder) -> dict[str, str]:
         """The tags that this sweep sets; parent and row are set by the sweep that trained the trial."""
         row = self.rows.get(record.identity, "")
         tags = {f"sweep.{self.sweep.name}": row or "used"}
         if run.tags.get(OWNER_TAG) == self.sweep.name:
             tags |= {PARENT_TAG: self._parent.run_id} | ({"row": row} if row else {})
-        return tags
+        shown = tags.get("row", run.tags.get("row", ""))
+        return tags | {NOTE_TAG: trial_description(record, shown, folder.run_path)}
 
     def _is_named_here(self, run: Run, record: TrialRecord) -> bool:
         return run.tags.get(OWNER_TAG) == self.sweep.name and record.identity in self.rows
 
     def _name(self, record: TrialRecord) -> str:
+        """What differs between runs comes first, because the server's pages cut long names."""
         row = self.rows.get(record.identity, record.identity[:8])
-        return f"{row}, seed {record.seed}, split {record.split}"
-
-    def _source_tags(self) -> dict[str, str]:
-        return {
-            "mlflow.user": _user(),
-            "mlflow.source.type": "LOCAL",
-            "mlflow.source.name": script_of(self.sweep.command),
-        }
+        split = f" split {record.split}" if len(self.sweep.config.get("splits", ())) > 1 else ""
+        return f"s{record.seed}{split} {row.replace(', ', ' ')}"
 
     def _find_parent(self) -> None:
         runs = self._client.search(f"tags.sweep = '{self.sweep.name}'")
         if runs:
             self._parent = min(runs, key=lambda run: run.run_id)
         else:
-            self._parent = self._client.create_run(self.sweep.name, {"sweep": self.sweep.name, **self._source_tags()})
-        self._client.log(self._parent.run_id, tags={"mlflow.note.content": description(self.sweep, {})})
+            self._parent = self._client.create_run(
+                self.sweep.name, {"sweep": self.sweep.name, **source_tags(self.sweep.command)}
+            )
+        self._client.log(self._parent.run_id, tags={NOTE_TAG: description(self.sweep, {})})
         if self._parent.status != "RUNNING":
             self._client.update(self._parent.run_id, status="RUNNING")
             self._parent.status = "RUNNING"
 
-    def _finish_parent(self, folders: Iterable[TrialFolder], tables: Mapping[str, Path]) -> None:
-        """Sends tables, description and counts, and ends the parent run."""
+    def _finish_parent(self, folders: Iterable[TrialFolder], tables: Mapping[str, Path], outcome: Outcome) -> None:
+        """Sends tables, description, scores of the best row and counts, and ends the parent run.
+
+        A score is sent if the run lacks it or has another value, which becomes its next step. Parameters of a run
+        cannot change: they are those of the first run of the sweep; its description has those of the last.
+        """
         run_id = self._parent.run_id
         for path in tables.values():
             self._client.log_files(run_id, path, "tables")
@@ -305,9 +333,18 @@ class Tracker:
         seen = [self._seen.get(folder.identity) for folder in folders]
         states = Counter((one.state if one else None) or State.MISSING for one in seen)
         counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-        self._client.log(
-            run_id, tags={"mlflow.note.content": description(self.sweep, tables), "trials": counts or "none"}
-        )
+        now = int(1000 * time.time())
+        points = []
+        for name, value in outcome.metrics.items():
+            last = self._client.last_point(run_id, safe_name(name))
+            if last is None or last.value != value:
+                points.append(Point(safe_name(name), value, now, 0 if last is None else last.step + 1))
+        settings = {path: value for path, value in flatten(self.sweep.config).items() if path != "seeds"}
+        params = {safe_name(path): param_text(value) for path, value in settings.items()}
+        params = {name: value for name, value in params.items() if name not in self._parent.params}
+        notes = {NOTE_TAG: description(self.sweep, tables), "trials": counts or "none", **outcome.tags}
+        self._client.log(run_id, points, params, notes)
+        self._parent.params |= set(params)
         self._parent.status = "KILLED" if states.keys() & INCOMPLETE_STATES else "FINISHED"
         self._client.end(run_id, self._parent.status)
 
@@ -327,14 +364,6 @@ class Tracker:
         if seen.state is State.FINISHED:  # only a further evaluation can change it
             return seen.journal_bytes == _journal_bytes(folder)
         return (seen.journal_bytes, seen.n_results, seen.is_held) == _signature(folder)
-
-
-def _user() -> str:
-    """Name of the user; the number of one without an entry in the password database, as in many containers."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return str(os.getuid())
 
 
 def unreachable(uri: str, error: Exception) -> InputError:

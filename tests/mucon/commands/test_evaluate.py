@@ -142,6 +142,12 @@ def test_only_settings_of_decoding_can_be_changed(store, run, capsys, rule, sett
     assert error_line(capsys, line).startswith(f"{place}: ")
 
 
+def test_wrong_and_fixed_settings_are_reported_together(store: Path, run: Path):
+    settings = ["decoding.beem=3", "training.epochs=3", "decoding.beam=many", "training.lr=1"]
+    with refused("state", "training.epochs", "3", n=4):
+        call(["evaluate", str(run), "--store", str(store), *(word for one in settings for word in ("--set", one))])
+
+
 def test_a_missing_store_is_one_line(tmp_path: Path, run: Path, capsys: pytest.CaptureFixture[str]):
     missing = tmp_path / "nowhere"
     assert str(missing) in error_line(capsys, ["evaluate", str(run), "--store", str(missing), "--json"])
@@ -159,6 +165,37 @@ def test_a_device_that_does_not_exist_is_one_line(store: Path, run: Path, capsys
 def test_a_run_without_a_checkpoint_is_one_line(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     text = error_line(capsys, ["evaluate", str(tmp_path / "run"), "--store", str(store)])
     assert str(tmp_path / "run") in text
+
+
+def test_a_run_its_checkpoint_and_a_trial_are_accepted(store: Path, run: Path, tmp_path: Path):
+    (tmp_path / "run").symlink_to(run)  # a trial's folder contains a run
+    for path in (run, run / "checkpoint", tmp_path):
+        assert main(["evaluate", str(path), "--store", str(store), "--json"]) == 0
+
+
+def test_what_is_no_run_is_named_with_the_right_advice(store: Path, run: Path, tmp_path: Path):
+    (tmp_path / "results" / "trials").mkdir(parents=True)
+    (tmp_path / "results" / "trials" / "abc").symlink_to(run)
+    advice = {
+        run / "checkpoint" / "config.json": str(run / "checkpoint"),
+        run / "history.jsonl": f"pass {run}",
+        store: f"--store {store}",
+        tmp_path / "results": f"{tmp_path / 'results' / 'trials'}/ID",
+        tmp_path / "results" / "trials": str(tmp_path / "results" / "trials" / "abc"),
+        tmp_path / "nowhere": "mucon train",
+    }
+    for path, words in advice.items():
+        for line in (["evaluate", str(path), "--store", str(store)], ["predict", str(path), "x.npy"]):
+            with refused("missing", str(path), str(path), n=1) as refusal:
+                call(line)
+            assert words in refusal.problems[0].hint
+
+
+def test_a_store_of_many_other_actions_is_one_short_line(run: Path, tmp_path: Path, capsys):
+    names = tuple(f"action_{i}" for i in range(500))
+    with StoreWriter(tmp_path / "other", dim=5, dtype="float32", vocabulary=names) as writer:
+        writer.add("v", np.zeros((4, 5), np.float32), transcript=(0, 1), lengths=(2, 2), splits=("1:test",))
+    assert len(error_line(capsys, ["evaluate", str(run), "--store", str(tmp_path / "other")])) < 250
 
 
 def test_a_damaged_checkpoint_is_one_line(store: Path, run: Path, tmp_path: Path, capsys):

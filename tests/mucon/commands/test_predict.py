@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from mucon import library
 from mucon.cli import main
+from mucon.commands.recordings import distinct_ids
+from mucon.commands.segments_files import Predicted
+from mucon.segments import Segmentation
 from tests.helpers.commands import call, error_line
 from tests.helpers.factories import VOCABULARY, small_videos
 from tests.helpers.refusals import refused
@@ -57,7 +64,7 @@ def test_a_recording_that_cannot_be_decoded_is_reported_and_the_others_are_predi
     assert main([*line, "--set", "decoding.max_length=60"]) == 3
     captured = capsys.readouterr()
     assert [json.loads(text)["id"] for text in captured.out.splitlines()] == ["v00", "v01"]
-    assert captured.err.startswith("error: awkward: max_length: ")
+    assert captured.err.startswith(f"error: {tmp_path / 'awkward.npy'}: max_length: ")
     assert len(captured.err.splitlines()) == 1
     assert main([*line, "--set", "decoding.max_length=60", "--prediction", "frames"]) == 0
 
@@ -71,7 +78,7 @@ def test_a_recording_that_is_too_short_for_the_transcript_is_reported_and_the_ot
     assert main(line) == 3
     captured = capsys.readouterr()
     assert [json.loads(text)["id"] for text in captured.out.splitlines()] == ["v00", "v01"]
-    assert captured.err.startswith("error: short: transcript: ")
+    assert captured.err.startswith(f"error: {tmp_path / 'short.npy'}: transcript: ")
     assert len(captured.err.splitlines()) == 1
 
 
@@ -129,3 +136,150 @@ def test_a_missing_file_is_one_line(run: Path, tmp_path: Path, capsys):
     with refused("missing", str(tmp_path / "clip.npy"), n=1):
         call(line)
     assert error_line(capsys, line).startswith(f"{tmp_path / 'clip.npy'}: ")
+
+
+def predicted(capsys: pytest.CaptureFixture[str], line: list[str], status: int = 0) -> list[dict[str, Any]]:
+    """The JSON lines of a command."""
+    capsys.readouterr()
+    assert main([*line, "--device", "cpu", "--json"]) == status
+    return [json.loads(text) for text in capsys.readouterr().out.splitlines()]
+
+
+def test_files_of_the_same_name_have_distinct_ids(run: Path, tmp_path: Path, capsys):
+    for folder in ("1/x", "2/x", "2/y"):
+        (tmp_path / folder).mkdir(parents=True)
+        np.save(tmp_path / folder / "a.npy", small_videos(1)[0].read())
+    np.save(tmp_path / "2" / "y" / "b.npy", small_videos(1)[0].read())
+    paths = [str(path) for path in sorted(tmp_path.rglob("*.npy"))]
+    ids = ["1/x/a", "2/x/a", "y/a", "b"]
+    assert [one["id"] for one in predicted(capsys, ["predict", str(run), *paths])] == ids
+    assert [one["id"] for one in predicted(capsys, ["predict", str(run), str(tmp_path)])] == ids
+    assert [one["id"] for one in predicted(capsys, ["predict", str(run), f"{tmp_path}/*/y/[ab].npy"])] == ["a", "b"]
+    twice = ["predict", str(run), paths[0], str(tmp_path / "1"), paths[0]]
+    assert [one["id"] for one in predicted(capsys, twice)] == ["a"]
+
+
+def test_files_that_differ_by_their_suffix_alone_have_distinct_ids():
+    assert list(distinct_ids([Path("x/a.npy"), Path("x/a.bin"), Path("x/b.npy")]))[2:] == ["b"]
+    assert len(distinct_ids([Path("x/a.npy"), Path("x/a.bin"), Path("y/a.npy")])) == 3
+
+
+def test_a_folder_or_a_pattern_without_files_is_one_line(run: Path, tmp_path: Path):
+    for path in (tmp_path, tmp_path / "*.npy", tmp_path / ("x" * 300 + "*.npy")):
+        with refused("missing", str(path), n=1):
+            call(["predict", str(run), str(path)])
+
+
+def test_a_recording_is_read_after_the_one_before_is_printed(run: Path, tmp_path: Path, capsys, monkeypatch):
+    paths = write_features(tmp_path)
+    read, printed = library.read_features, []
+
+    def reading(path: Path):
+        printed.append(capsys.readouterr().out.count("\n"))
+        return read(path)
+
+    monkeypatch.setattr(library, "read_features", reading)
+    assert main(["predict", str(run), *paths, "--device", "cpu", "--json"]) == 0
+    assert printed == [0, 1]
+
+
+def test_a_wrong_file_is_named_and_does_not_stop_the_others(run: Path, tmp_path: Path, capsys):
+    paths = write_features(tmp_path)
+    np.save(tmp_path / "wide.npy", np.zeros((9, 7)))
+    (tmp_path / "empty.npy").touch()
+    wrong = [str(tmp_path / name) for name in ("wide.npy", "empty.npy", "missing.npy")]
+    line = ["predict", str(run), wrong[0], paths[0], *wrong[1:], paths[1], "--device", "cpu", "--json"]
+    assert main(line) == 3
+    captured = capsys.readouterr()
+    assert [json.loads(text)["id"] for text in captured.out.splitlines()] == ["v00", "v01"]
+    errors = captured.err.splitlines()
+    assert [text.split(": ")[:2] for text in errors] == [["error", path] for path in wrong]
+    assert "[9, 7]" in errors[0]
+    assert "[T, 5]" in errors[0]
+
+
+def test_predictions_are_written_as_files_of_other_programs(run: Path, tmp_path: Path, capsys):
+    line = ["predict", str(run), *write_features(tmp_path), "--prediction", "frames", "--fps", "10"]
+    first, second = predicted(capsys, [*line, "--out", str(tmp_path / "txt")])
+    labels = (tmp_path / "txt" / "v00.txt").read_text().splitlines()
+    assert labels == [one["action"] for one in first["segments"] for _ in range(one["frames"])]
+    assert len(labels) == first["n_frames"]
+    predicted(capsys, [*line, "--out", str(tmp_path / "csv"), "--format", "csv"])
+    with (tmp_path / "csv" / "v01.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows == [{name: str(value) for name, value in one.items()} for one in second["segments"]]
+    assert [(float(row["start_s"]), float(row["stop_s"])) for row in rows] == [
+        (int(row["start"]) / 10, int(row["stop"]) / 10) for row in rows
+    ]
+    predicted(capsys, [*line, "--out", str(tmp_path / "json"), "--format", "json"])
+    assert json.loads((tmp_path / "json" / "v01.json").read_text()) == second
+    assert sorted(path.name for path in (tmp_path / "json").iterdir()) == ["v00.json", "v01.json"]
+    assert main([*line, "--out", str(tmp_path / "txt"), "--replace", "--device", "cpu"]) == 0
+    assert [text.split(" -> ")[1] for text in capsys.readouterr().out.splitlines()] == [
+        str(tmp_path / "txt" / f"{id}.txt") for id in ("v00", "v01")
+    ]
+
+
+def test_existing_files_such_as_annotations_are_not_overwritten(run: Path, tmp_path: Path):
+    paths = write_features(tmp_path)
+    (tmp_path / "v01.txt").write_text("rest\n")
+    with refused("exists", "--out", 1, n=1):
+        call(["predict", str(run), *paths, "--out", str(tmp_path), "--device", "cpu"])
+    assert (tmp_path / "v01.txt").read_text() == "rest\n"
+    assert not (tmp_path / "v00.txt").exists()
+
+
+def test_the_confidence_of_a_segment_is_the_mean_probability_of_its_action(run: Path, tmp_path: Path, capsys):
+    paths = write_features(tmp_path)
+    model = library.load(run, "cpu")
+    for one, path in zip(predicted(capsys, ["predict", str(run), *paths, "--confidence"]), paths, strict=True):
+        probabilities = model.predictor.frame_log_probs(torch.from_numpy(np.load(path))).exp().numpy()
+        for segment in one["segments"]:
+            part = probabilities[segment["start"] : segment["stop"], VOCABULARY.actions.index(segment["action"])]
+            assert segment["confidence"] == pytest.approx(float(part.mean()), abs=1e-6)
+        frames = predicted(capsys, ["predict", str(run), path, "--confidence", "--prediction", "frames"])[0]
+        assert all(segment["confidence"] > 0.25 for segment in frames["segments"])  # the likeliest of four actions
+
+
+def test_the_recordings_of_a_store_are_predicted(store: Path, run: Path, capsys):
+    test = predicted(capsys, ["predict", str(run), "--store", str(store)])
+    assert [one["id"] for one in test] == [video.id for video in small_videos(8)[5:]]
+    train = predicted(capsys, ["predict", str(run), "--store", str(store), "--split", "1", "--part", "train"])
+    assert [one["id"] for one in train] == [video.id for video in small_videos(5)]
+
+
+def test_files_may_follow_options_as_well_as_precede_them(run: Path, tmp_path: Path, capsys):
+    paths = write_features(tmp_path)
+    for line in ([str(run), "--prediction", "frames", *paths], ["--prediction", "frames", str(run), *paths]):
+        assert [one["id"] for one in predicted(capsys, ["predict", *line])] == ["v00", "v01"]
+
+
+WRONG_OPTIONS = {
+    "nothing to predict": ([], "missing", "FEATURES"),
+    "two sources": (["x.npy", "--store", "s"], "conflict", "FEATURES"),
+    "a part of no store": (["x.npy", "--part", "test"], "missing", "--part"),
+    "a format of no file": (["x.npy", "--format", "csv"], "missing", "--format"),
+    "a replacement of no file": (["x.npy", "--replace"], "missing", "--replace"),
+    "no time": (["x.npy", "--fps", "0"], "range", "--fps"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_OPTIONS)
+def test_options_that_do_not_fit_together_are_refused(run: Path, name: str):
+    words, rule, place = WRONG_OPTIONS[name]
+    with refused(rule, place, n=1):
+        call(["predict", str(run), *words])
+
+
+def test_predictions_are_not_written_into_a_store_or_a_file(store: Path, run: Path, tmp_path: Path):
+    (tmp_path / "file").touch()
+    for rule, out in (("conflict", store / "out"), ("exists", tmp_path / "file")):
+        with refused(rule, "--out", str(out), n=1):
+            call(["predict", str(run), "x.npy", "--out", str(out)])
+
+
+def test_an_id_that_leads_out_of_the_folder_is_refused(tmp_path: Path):
+    one = Predicted("../x", 2, False, Segmentation.of((0,), (2,)), VOCABULARY, None)
+    with refused("unwritable", "../x", n=1):
+        one.write(tmp_path / "out", "txt")
+    assert not list(tmp_path.rglob("*.txt"))

@@ -1,8 +1,13 @@
 """`mucon recipes`."""
 
+import typing
+
 import pytest
 
 from mucon.cli import main
+from mucon.config import TrainConfig
+from mucon.configuration import field_texts, field_types
+from mucon.methods import METHODS, method_named
 from mucon.recipes import RECIPES
 
 
@@ -11,3 +16,25 @@ def test_all_settings_and_recipes_are_listed(capsys: pytest.CaptureFixture[str])
     text = capsys.readouterr().out
     for word in (*RECIPES, "mask.shape = box", "backbone.pool_after = 1,2,4,8", "training.lr_drop_epoch = none"):
         assert word in text
+    titles = [line for line in text.splitlines() if line.endswith((".", "default"))]
+    assert len(titles) == 5  # a former name is no recipe of its own
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_setting_has_an_explanation_and_its_values(capsys: pytest.CaptureFixture[str], method: str):
+    config = method_named(method).config
+    assert field_texts(config).keys() == field_types(config).keys()
+    assert main(["recipes", "--method", method, "--explain"]) == 0
+    text = capsys.readouterr().out
+    assert text.count("Values: ") == len(field_types(config))
+
+
+def test_an_explanation_is_that_of_the_docstring(capsys: pytest.CaptureFixture[str]):
+    assert main(["recipes", "--explain"]) == 0
+    lines = " ".join(capsys.readouterr().out.split())
+    values = ", ".join(typing.get_args(field_types(TrainConfig)["training.optimiser"]))
+    for path, text, kind in (
+        ("training.epochs = 150", "passes over the training videos.", "a whole number"),
+        ("training.optimiser = sgd", field_texts(TrainConfig)["training.optimiser"], f"one of {values}"),
+    ):
+        assert f"{path} {text} Values: {kind}." in lines

@@ -16,10 +16,11 @@ import torch
 from mucon import checkpoint as checkpoints
 from mucon import device as devices
 from mucon.checkpoint import weights_sha256
-from mucon.cli import main
-from mucon.commands.train import StopOnSignal
+from mucon.cli import build_parser, main
+from mucon.commands.train import StopOnSignal, config_of
 from mucon.device import training_line
 from mucon.library import load_predictor
+from mucon.methods import METHODS, method_named
 from mucon.training import train
 from mucon.videos import videos_of, vocabulary_of
 from storage import StoreWriter, open_store
@@ -53,7 +54,7 @@ def test_settings_win_over_the_recipe_and_schedule_points_follow_the_epochs(stor
 def test_training_begins_with_a_line_about_device_and_size(store: Path, tmp_path: Path, capsys, method: str):
     line = train_line(store, tmp_path / "run", epochs=1)
     if method != "mucon":
-        line = [word for word in line if word not in SETTINGS] + ["--method", method]
+        line = ["train", "full", *(word for word in line[2:] if word not in SETTINGS), "--method", method]
     assert main(line) == 0
     predictor = load_predictor(tmp_path / "run", "cpu")
     network = predictor.checkpoint.model if method == "mucon" else predictor.classifier
@@ -157,6 +158,17 @@ def test_a_run_that_diverges_is_one_line_and_status_3(store: Path, tmp_path: Pat
     assert main(train_line(store, tmp_path / "run", *more, epochs=9)) == 3
     (text,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert "diverged" in text
+
+
+def test_former_names_of_recipes_are_accepted_for_each_method(store: Path, tmp_path: Path):
+    line = train_line(store, tmp_path / "run")
+    for method in METHODS:
+        args = build_parser().parse(["train", "breakfast", *line[2:10], "--method", method])
+        assert config_of(args).override("training.epochs", 7) == method_named(method).config().override(
+            "training.epochs", 7
+        )
+    with refused("unknown", "RECIPE", "hollywood", n=1):
+        call(["train", "hollywood", *line[2:10], "--method", "ms_tcn"])
 
 
 def test_signal_handlers_are_restored(store: Path, tmp_path: Path):

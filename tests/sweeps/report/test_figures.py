@@ -16,6 +16,7 @@ from sweeps.service.plan.plan import Plan, read_plan
 from sweeps.service.report.figures import plots as figures
 from sweeps.service.report.figures import style as figure_style
 from sweeps.service.report.figures import training as figure_training
+from sweeps.service.report.figures.numbers import numbers_of_setting
 from sweeps.service.report.figures.pictures import figure_data
 from sweeps.service.report.figures.plots import Data, Points
 from sweeps.service.report.figures.segmentations import segmentations
@@ -73,6 +74,114 @@ def test_a_curve_has_its_numbers_on_the_axis_each_at_its_place(tmp_path: Path) -
     assert BLIND in svg_of(drawn, tmp_path)
 
 
+def places_of(draw: object) -> dict[str, float]:
+    """Tick label of the x axis -> position in pixels."""
+    draw.draw_without_rendering()  # type: ignore[attr-defined]
+    axes = draw.axes[0]  # type: ignore[attr-defined]
+    pixels = axes.transData.transform([(x, 0) for x in axes.get_xticks()])[:, 0]
+    return dict(zip((text.get_text() for text in axes.get_xticklabels()), pixels.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ("1e-05", "1e-4", "0.001", "1e-2", ".5", "2.5e+03", "1,000,000"),
+        ("-10", "-2.5", "none", "1", "1e1"),
+        ("beam 2", "beam 10", "beam 50"),
+        ("500", "2k"),
+    ],
+)
+def test_the_rows_of_a_curve_are_in_the_order_of_the_numbers_in_their_labels(labels: tuple[str, ...]) -> None:
+    rows = tuple(Points(name=label, y=(40.0 + i,)) for i, label in enumerate(labels))
+    with figure_style.style():
+        places = places_of(figures.curve(Data(rows=rows[::-1], y_title="MoF (%)")))
+    assert sorted(places, key=lambda label: places[label]) == list(labels)
+    assert min(np.diff(sorted(places.values()))) > 15
+
+
+@pytest.mark.parametrize(
+    ("labels", "named"),
+    [
+        (("box", "1", "10"), ("box",)),
+        (("1/2", "1/3", "1/4"), ("1/2", "1/3", "1/4")),
+        (("0,5", "1"), ("0,5",)),
+        (("1e999", "2", "3"), ("1e999",)),
+    ],
+)
+def test_labels_without_a_number_of_their_own_are_categories_and_a_note_names_them(
+    labels: tuple[str, ...], named: tuple[str, ...]
+) -> None:
+    rows = tuple(Points(name=label, y=(40.0 + i,)) for i, label in enumerate(labels))
+    with figure_style.style():
+        drawn = figures.curve(Data(rows=rows, y_title="MoF (%)", x_title="share"))
+        places = places_of(drawn)
+    assert list(places) == list(labels)
+    assert np.diff(list(places.values())) == pytest.approx(np.diff(list(places.values()))[0])
+    note = drawn.axes[0].get_xlabel().partition("\n")[2]
+    assert [label for label in labels if repr(label) in note] == list(named)
+    assert drawn.axes[0].lines[0].get_linestyle() == "None"
+
+
+@pytest.mark.parametrize(
+    ("labels", "settings", "numbers"),
+    [
+        (("high", "low"), [{"training.weight_decay": 0.1}, {"training.weight_decay": 1e-5}], [0.1, 1e-5]),
+        (("1", "2"), [{"a.x": 3, "a.y": 5}, {"a.x": 3, "a.y": 7}], [5, 7]),
+        (("a", "b"), [{"a.x": 1, "a.y": 5}, {"a.x": 2, "a.y": 7}], None),  # two settings fit
+        (("a", "b"), [{"a.x": 1}, {}], None),  # a row without the setting
+        (("a", "b"), [{"a.x": True}, {"a.x": False}], None),
+        (("a", "b", "a"), [{"a.x": 1}, {"a.x": 2}, {"a.x": 3}], None),  # not constant under a label
+    ],
+)
+def test_the_place_of_a_row_is_the_number_of_its_setting(
+    labels: tuple[str, ...], settings: list[dict[str, object]], numbers: list[float] | None
+) -> None:
+    expected = None if numbers is None else dict(zip(labels, numbers, strict=True))
+    assert numbers_of_setting(labels, settings, "Label") == expected
+
+
+def test_the_setting_of_a_curve_reaches_its_figure(tmp_path: Path) -> None:
+    decays = (0.1, 0.01, 0.001, 0.0001)
+    shape = Experiment(
+        name="decay",
+        title="Decay",
+        label_titles=("Decay",),
+        variants=tuple(
+            Variant(labels=(name,), settings={"training.weight_decay": decay})
+            for name, decay in zip("abcd", decays, strict=True)
+        ),
+        columns=(Column(metric="mof"),),
+        figure=Figure(kind="curve", x="Decay"),
+    )
+    plan = make_sweep(tmp_path, shape, lambda *_: 0.5, n_seeds=1)
+    data = figure_data(plan.parts[0], Standing.of(plan))
+    assert data.numbers == dict(zip("abcd", decays, strict=True))
+    with figure_style.style():
+        assert sorted((places := places_of(figures.curve(data))), key=lambda name: places[name]) == list("dcba")
+
+
+@pytest.mark.parametrize("draw", [figures.bars, figures.curve])
+@pytest.mark.parametrize(("n", "is_shown"), [(2, False), (4, False), (5, True)])
+def test_an_interval_is_shown_from_five_seeds_on_and_ends_at_the_bounds(draw: object, n: int, is_shown: bool) -> None:
+    rows = tuple(Points(name=name, y=tuple(np.linspace(low, low + 8, n))) for name, low in (("1", 1.0), ("2", 91.0)))
+    with figure_style.style():
+        drawn = draw(Data(rows=rows, y_title="MoF (%)", top=100.0, about="tug, split 1"))  # type: ignore[operator]
+        drawn.draw_without_rendering()
+    (legend,) = drawn.legends
+    titles = {text.get_text() for text in legend.get_texts()}
+    assert titles >= {"mean over seeds", "individual seeds"}
+    assert (f"95 % interval of the mean (n = {n} seeds)" in titles) == is_shown
+    assert drawn.axes[0].get_title(loc="left") == f"tug, split 1, n = {n} seeds"
+    low, high = Data(rows=(), y_title="", top=100.0).interval((1.0, 99.0, 98.0, 99.0, 99.0)) or (0.0, 0.0)
+    assert (round(low), high) == (25, 100.0)
+
+
+def test_equal_seeds_are_drawn_although_their_mean_is_rounded() -> None:
+    rows = tuple(Points(name=str(i), y=(100 * 0.1 * i / 7,) * 5) for i in range(1, 60))
+    with figure_style.style():
+        assert figures.bars(Data(rows=rows, y_title="MoF (%)", top=100.0)).axes
+
+
 def test_no_name_of_a_scatter_covers_another_or_is_cut() -> None:
     rows = tuple(Points(name=f"a long row name {i}", y=(50 + 0.1 * i,), x=(0.02 + 0.0005 * i,)) for i in range(7))
     with figure_style.style():
@@ -93,14 +202,18 @@ def test_training_curves_have_a_panel_for_each_row_of_loss_and_of_accuracy(tmp_p
     }
     curves = [Curve(row=row, seed=seed, split="1", values=values) for row in ("box", "bell") for seed in (1, 2)]
     with figure_style.style():
-        drawn = figure_training.training(curves)
+        drawn = figure_training.training(curves, "tug, split 1")
         assert figure_training.training([Curve(row="box", seed=1, split="1", values={})]) is None
     assert drawn is not None
     assert [axes.get_title(loc="left") for axes in drawn.axes] == ["box", "bell"] * 2
     assert [len(axes.lines) for axes in drawn.axes] == [4] * 4
     assert max(drawn.axes[2].lines[-1].get_ydata()) == pytest.approx(40)
     svg = svg_of(drawn, tmp_path)
-    assert all(title in svg for title in figure_training.AXES.values())
+    for title in (*figure_training.AXES.values(), "seed 1", "seed 2", "trials of the other rows", "tug, split 1"):
+        assert title in svg
+    (few, *_) = drawn.axes[0].get_lines()
+    assert few.get_color() == figure_style.COLOURS[0]
+    assert few.get_marker() == "o", "a curve of few points has markers"
 
 
 def test_many_rows_share_one_panel() -> None:

@@ -1,8 +1,10 @@
 """A sweep's page is valid and self-contained, has every number and escapes names."""
 
 import dataclasses
+import html
 import json
 import re
+import shlex
 import shutil
 import sys
 from html.parser import HTMLParser
@@ -11,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from mucon.cli import build_parser
 from sweeps.service.plan.plan import Plan
-from sweeps.service.plan.sweep_folder import Links, write_links
+from sweeps.service.plan.sweep_folder import Links, read_links, write_links
 from sweeps.service.report.report import write_report
 from sweeps.service.tables.standing import Standing
 from sweeps.service.trials.results_folder import ResultsFolder
@@ -21,6 +24,7 @@ from tests.sweeps import small
 
 VOID = {"meta", "link", "br", "input", "img"}
 INDEPENDENT = {"script", "style"}
+RUNS = "http://tracks.example/#/experiments/1/runs"
 
 
 class Page(HTMLParser):
@@ -83,11 +87,15 @@ def test_tags_are_closed_in_order_and_ids_are_unique(text: str, page: Page) -> N
         assert name in ids
 
 
-def test_the_page_is_self_contained_and_links_only_to_runs(plan: Plan, text: str, page: Page) -> None:
+def test_the_page_is_self_contained_and_links_only_to_runs_and_folders(plan: Plan, text: str, page: Page) -> None:
     assert not any("src" in attributes for _, attributes in page.elements)
     outward = [a["href"] for a in page.all("a") if not (a["href"] or "").startswith("#")]
-    assert outward
-    assert all((href or "").startswith("http://tracks.example/#/experiments/1/runs/") for href in outward)
+    folders = {f"../../trials/{cell.identity}/" for cell in plan.cells}
+    assert folders == {href for href in outward if href and href.startswith("../")}
+    assert all((plan.folder / folder).is_dir() for folder in folders)
+    pages = [href or "" for href in outward if href not in folders]
+    assert pages
+    assert all(page.startswith("http://tracks.example/#/experiments/1/runs") for page in pages)
     assert not re.search(r"@import|url\((?!#)", text)
     assert not re.search(r"https?://(?!tracks\.example)", text)
 
@@ -151,7 +159,43 @@ def test_the_page_has_configuration_environment_curves_and_runs(plan: Plan, page
     assert re.findall(r"\d+(?:\.\d+)?", str(curves[0]["aria-label"])) == ["1", "4", "3.01", "0.76"]
     links = [str(a["href"]) for a in page.all("a")]
     assert f"http://tracks.example/#/experiments/1/runs/{finished[0].identity}?a=1&b=2" in links
-    assert "http://tracks.example/#/experiments/1/runs/parent" in links
+    assert f"{RUNS}/parent" in links
+
+
+def test_the_trials_have_test_scores_and_commands_that_parse(plan: Plan, text: str) -> None:
+    section = text.partition("<section id='trials'>")[2].partition("</section>")[0]
+    heads = re.findall(r"<button type='button'>(.*?)</button></th>", section)
+    rows = [re.findall(r"<t[hd].*?data-key='(.*?)'>(.*?)</t[hd]>", row) for row in section.split("<tr>")[2:]]
+    assert len(rows) == len(plan.cells)
+    results = plan.read_results()
+    for cell, row in zip(plan.cells, rows, strict=True):
+        shown = dict(zip(heads, row, strict=True))
+        mof = results[cell.key].value("full", "mof")
+        if mof is None:
+            assert (shown["MoF"], shown["commands"][1]) == (("", "–"), "–")
+            continue
+        assert shown["MoF"] == (repr(mof), f"{100 * mof:.1f}")
+        assert shown["training MoF"][1] == "80.0"
+        assert shown["s/epoch"][1] == "2", "the median is not that of the first epoch"
+        commands = [html.unescape(command) for command in re.findall(r"<code>(mucon .*?)</code>", shown["commands"][1])]
+        assert [shlex.split(command)[1] for command in commands] == ["evaluate", "predict"]
+        for command in commands:
+            build_parser().parse_args(shlex.split(command)[1:])
+        assert all(str(plan.results.trial(cell.identity).run_path) in command for command in commands)
+
+
+def test_the_runs_are_said_to_need_the_server_that_a_command_starts(plan: Plan, tmp_path: Path) -> None:
+    shutil.copytree(plan.results.path, tmp_path, dirs_exist_ok=True)
+    moved = dataclasses.replace(plan, results=ResultsFolder(tmp_path))
+    serve = "mlflow server --port 5000 --backend-store-uri sqlite:////data/mlflow.db"
+    write_links(
+        moved.folder, Links(sweep="http://h/1", runs="http://h/?a=1&b", serve=serve, trials={"x": "http://h/x"})
+    )
+    assert read_links(moved.folder).serve == serve
+    write_report(Standing.of(moved))
+    page = Page((moved.folder / f"{moved.name}.html").read_text(encoding="utf-8"))
+    assert serve in page.texts
+    assert "http://h/?a=1&b" in [a["href"] for a in page.all("a")]
 
 
 def test_a_page_without_tracking_has_neither_links_nor_a_column_of_runs(plan: Plan, tmp_path: Path) -> None:
@@ -160,7 +204,8 @@ def test_a_page_without_tracking_has_neither_links_nor_a_column_of_runs(plan: Pl
     write_links(alone.folder, Links())
     write_report(Standing.of(alone))
     page = Page((alone.folder / f"{alone.name}.html").read_text(encoding="utf-8"))
-    assert [a for a in page.all("a") if not str(a["href"]).startswith("#")] == []
+    assert [a for a in page.all("a") if not str(a["href"]).startswith(("#", "../../trials/"))] == []
+    assert "MLflow" not in "".join(page.texts).replace("packages.mlflow", "")
     assert "run" not in page.texts
 
 

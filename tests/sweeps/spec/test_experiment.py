@@ -150,14 +150,15 @@ def test_the_default_row_is_one_of_the_rows() -> None:
 
 
 def test_a_recipe_is_a_name_with_settings_on_top_of_it() -> None:
-    recipe = Recipe("breakfast", {"training.epochs": "30"})
+    recipe = Recipe("weak", {"training.epochs": "30"})
     assert recipe() == TrainConfig().with_values({"training.epochs": 30})
     assert with_recipe(recipe, "hollywood")() == recipes.hollywood().with_values({"training.epochs": 30})
     assert with_recipe(recipes.demo, "hollywood")() == recipes.hollywood()
-    assert [recipe_name(base) for base in (recipe, recipes.demo)] == ["breakfast", "demo"]
-    with refused("unknown", place="recipe", value="breakfst", n=1) as refusal:
-        Recipe("breakfst")()
-    assert "'breakfast'" in refusal.problems[0].message
+    assert [recipe_name(base) for base in (recipe, recipes.demo)] == ["weak", "demo"]
+    assert Recipe("breakfast", {"training.epochs": "30"})() == recipe()
+    with refused("unknown", place="recipe", value="pubished", n=1) as refusal:
+        Recipe("pubished")()
+    assert "'published_program'" in refusal.problems[0].message
 
 
 def test_every_experiment_of_the_package_is_found_by_its_files_name() -> None:

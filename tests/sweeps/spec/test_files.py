@@ -94,7 +94,7 @@ def test_rows_are_every_combination_of_variants_zip_and_grid(tmp_path: Path) -> 
 def test_what_is_left_out_is_as_in_the_packages_own_sweeps(tmp_path: Path) -> None:
     found = table(tmp_path, "grid: {loss.smoothing: [0.05, 0.1]}")
     assert (found.name, found.title, found.columns, found.splits) == ("mine", "mine", MUCON_COLUMNS, ("1",))
-    assert (found.base, found.demo_base) == (Recipe("breakfast"), Recipe("demo"))
+    assert (found.base, found.demo_base) == (Recipe("weak"), Recipe("demo"))
     assert (found.seeds, found.demo_seeds) == (5, 2)
     assert found.with_default_row(found.base(), {}).default_row == "0.1", "it leaves the recipe unchanged"
     assert table(tmp_path, "grid: {loss.smoothing: [0.2, 0.3]}\nsplits: all").splits == ("all",)

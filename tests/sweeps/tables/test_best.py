@@ -11,7 +11,7 @@ from sweeps.service.plan.recordings import SplitData
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.tables.baselines import BLIND
-from sweeps.service.tables.best import best_lines
+from sweeps.service.tables.best import best_lines, command_lines
 from sweeps.service.tables.standing import Standing
 from sweeps.service.tables.table import make_table
 from sweeps.service.trials.cell_results import CellResult
@@ -66,7 +66,8 @@ def lines_of(
     tables = {
         part.experiment.name: make_table(part.experiment, part.cells, cell_results, plan.splits) for part in parts
     }
-    return best_lines(Standing(plan=plan, results=cell_results, tables=tables, trials=trials or {}))
+    standing = Standing(plan=plan, results=cell_results, tables=tables, trials=trials or {})
+    return [*best_lines(standing), *command_lines(standing)]
 
 
 def line(lines: list[str], head: str) -> str:
@@ -83,11 +84,11 @@ def test_the_row_with_the_best_mean_is_named_with_its_best_trial_and_commands(tm
     values = {cell(BOX, 1): 0.9, cell(BOX, 2): 0.1, cell(BEAM, 1): 0.6, cell(BEAM, 2): 0.7, cell(BEAM, 3): None}
     run = tmp_path / "trials" / "bellbeam12" / "run"
     lines = lines_of(values, Column(title="MoF", metric="mof"), tmp_path)
-    assert heads(lines) == ["best", "where", "evaluate", "predict", "export"]
+    assert heads(lines) == ["best", "best trial", "evaluate", "predict", "export"]
     row, trial = line(lines, "best").split("; ")
-    assert row == f"{BEAM.name}, MoF 65.0±7.1"
+    assert row == f"{BEAM.name}, MoF 65.0±7.1 (2 seeds)"
     assert trial.endswith("split 1, seed 2, 70.0")
-    assert line(lines, "where") == str(run.parent)
+    assert line(lines, "best trial") == str(run.parent)
     evaluate, predict = line(lines, "evaluate"), line(lines, "predict")
     chosen = ["--set", "decoding.beam=10"]
     assert shlex.split(evaluate) == [
@@ -95,7 +96,7 @@ def test_the_row_with_the_best_mean_is_named_with_its_best_trial_and_commands(tm
         *chosen,
     ]
     assert shlex.split(predict) == ["mucon", "predict", str(run), "FEATURES.npy", "--prediction", "segments", *chosen]
-    assert line(lines, "export").startswith(f"cp -r {run} MODEL ")
+    assert line(lines, "export") == f"cp -r {run} MODEL"
     for command in (evaluate, predict):
         assert build_parser().parse_args(shlex.split(command)[1:]).settings == ["decoding.beam=10"]
 
@@ -103,20 +104,20 @@ def test_the_row_with_the_best_mean_is_named_with_its_best_trial_and_commands(tm
 def test_rows_that_equal_the_best_and_a_baseline_that_it_does_not_beat_are_reported(tmp_path: Path) -> None:
     column = Column(title="MoF", metric="mof")
     lines = lines_of({cell(BOX, 1): 0.3, cell(BEAM, 1): 0.3}, column, tmp_path)
-    assert heads(lines)[:4] == ["best", "equal", "warning", "where"]
+    assert heads(lines)[:4] == ["best", "equal", "warning", "best trial"]
     assert line(lines, "best").startswith(f"{BOX.name.removesuffix(', ')}, ")
     assert line(lines, "equal") == repr(BEAM.name)
     assert repr(BLIND) in line(lines, "warning")
     assert line(lines, "warning").endswith(" 30.0")
     better = lines_of({cell(BOX, 1): 0.31, cell(BEAM, 1): 0.3}, column, tmp_path)
-    assert heads(better) == ["best", "where", "evaluate", "predict", "export"]
+    assert heads(better) == ["best", "best trial", "evaluate", "predict", "export"]
 
 
 def test_of_seconds_the_least_is_best_and_the_task_is_in_the_command(tmp_path: Path) -> None:
     column = Column(title="s/video", metric="inference_seconds", unit="seconds")
     lines = lines_of({cell(BOX, 1): 3.0, cell(ALIGNED, 1): 1.0}, column, tmp_path)
     row, trial = line(lines, "best").split("; ")
-    assert row == f"{ALIGNED.name}, s/video 1"
+    assert row == f"{ALIGNED.name}, s/video 1 (1 seed)"
     assert trial.endswith("split 1, seed 1, 1")
     assert shlex.split(line(lines, "evaluate"))[-4:] == ["--split", "1", "--task", "alignment"]
 
@@ -146,7 +147,10 @@ def test_a_row_with_a_choice_that_was_ignored_still_has_its_commands(tmp_path: P
 
 def test_each_of_several_tables_has_its_best_row(tmp_path: Path) -> None:
     lines = lines_of({cell(BOX, 1): 0.5}, Column(title="MoF", metric="mof"), tmp_path, names=("mine", "yours"))
-    assert [head for head in heads(lines) if head.startswith("best")] == ["best of mine", "best of yours"]
+    assert [head for head in heads(lines) if head.startswith("best")] == [
+        *("best of mine", "best of yours"),
+        *("best trial of mine", "best trial of yours"),
+    ]
 
 
 def test_a_table_without_any_value_has_no_best(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def mof(row: str, split: str, seed: int, prediction: str) -> float:
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     results = tmp_path_factory.mktemp("outputs")
     unfinished = {(f"{ROWS[1]}, no", "2", 3): FAILED}
-    sweep = make_sweep(results, EXPERIMENT, mof, splits=("1", "2"), n_seeds=4, unfinished=unfinished)
+    sweep = make_sweep(results, EXPERIMENT, mof, splits=("1", "2"), n_seeds=6, unfinished=unfinished)
     paths = write_report(Standing.of(sweep))
     kinds = ("csv", "html", "md", "png", "svg", "tex")
     assert sorted(paths) == [*(f"planted_names.{kind}" for kind in kinds), "trials.parquet"]
@@ -120,13 +120,15 @@ def test_markdown_latex_and_csv_contain_the_scores_of_the_trial_directories(plan
         assert in_latex[row][place] == rf"{in_bold}\textsubscript{{$\pm${std_text}}}"
         assert float(in_csv[row][f"{name}.mean"]) == pytest.approx(mean, abs=1e-12)
         assert float(in_csv[row][f"{name}.std"]) == pytest.approx(std, abs=1e-12)
-        assert int(in_csv[row][f"{name}.n"]) == n == (3 if row == 1 else 4)
-        assert in_csv[row][f"{name}.low"] == in_csv[row][f"{name}.high"] == "", "no interval below five seeds"
+        assert int(in_csv[row][f"{name}.n"]) == n == (5 if row == 1 else 6)
+        low, high = float(in_csv[row][f"{name}.low"]), float(in_csv[row][f"{name}.high"])
+        assert (low + high) / 2 == pytest.approx(mean)
+        assert low < mean < high
 
 
 def test_labels_and_seeds_are_the_same_in_all_formats(plan: Plan) -> None:
     for row, name in enumerate(ROWS):
-        seeds = "3 of 4" if row == 1 else "4"
+        seeds = "5 of 6" if row == 1 else "6"
         assert markdown_rows(plan)[2 + row][:2] == [name, "no"]
         assert latex_rows(plan)[1 + row][:2] == [escaped(name), "no"]
         assert (csv_rows(plan)[row]["Row"], csv_rows(plan)[row]["kind"]) == (name, "row")
@@ -199,7 +201,10 @@ def test_braces_and_environments_of_latex_are_balanced_and_rows_have_all_columns
     assert alignment is not None
     assert {len(row) for row in latex_rows(plan)} == {len(alignment[1])} == {2 + len(COLUMNS) + 1}
     assert r"\label{tab:planted_names}" in code
-    assert rf"\caption{{{escaped(EXPERIMENT.title)}}}" in code
+    caption = code.partition(r"\caption{")[2].partition("\n")[0]
+    assert caption.startswith(f"{escaped(EXPERIMENT.title)}. Data: planted. Mean")
+    assert "$n = 5$ to $6$ seeds" in caption
+    assert code.index(r"\caption{") < code.index(r"\begin{tabular}") < code.index(r"\parbox{"), "notes are at the end"
     assert escaped(EXPERIMENT.title).endswith(r": 100 \% \& more\_of\_it")
 
 

@@ -22,7 +22,6 @@ from tests.helpers.trial_folders import (
     append_status,
     evaluate_later,
     finish,
-    row_of,
     write_ablation,
     write_trial,
 )
@@ -41,9 +40,7 @@ def test_a_sweep_is_one_parent_with_a_child_for_each_trial(tmp_path: Path, mlflo
     assert parent.data.tags["trials"] == "6 finished"
     assert {run.data.tags["trial"] for run in children} == {folder.identity for folder in folders}
     assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
-    names = {
-        f"{row_of(shape, overlap)}, seed 1, split 1" for shape in ("box", "bell", "trapezoid") for overlap in (0, 0.1)
-    }
+    names = {f"s1 {shape} {round(100 * overlap)} %" for shape in ("box", "bell", "trapezoid") for overlap in (0, 0.1)}
     assert {run.info.run_name for run in children} == names
 
 
@@ -52,17 +49,17 @@ def test_curves_and_scores_arrive_with_the_journals_steps_and_times(tmp_path: Pa
     with tracker(mlflow_uri) as shipping:
         shipping.ship([folder])
     run = run_of(mlflow_uri, folder)
-    points = client(mlflow_uri).get_metric_history(run.info.run_id, "loss.total")
-    (mof,) = client(mlflow_uri).get_metric_history(run.info.run_id, "full.mof")
+    points = client(mlflow_uri).get_metric_history(run.info.run_id, "train/loss/total")
+    (mof,) = client(mlflow_uri).get_metric_history(run.info.run_id, "test/full/mof")
     assert (mof.step, mof.timestamp) == (0, points[-1].timestamp)
     assert [(point.step, point.timestamp) for point in points] == [
         (step, 1_780_000_000_000 + 1000 * step) for step in (1, 2, 3)
     ]
     assert [point.value for point in points] == pytest.approx([3.02, 1.52, 1.02])
-    assert run.data.metrics["full.mof"] == pytest.approx(0.72)
-    assert run.data.metrics["frames.edit"] == pytest.approx(0.62)
-    assert run.data.metrics["full.iod.undefined"] == 1
-    assert not {"full.iod", "full.mof.undefined"} & set(run.data.metrics)
+    assert run.data.metrics["test/full/mof"] == pytest.approx(0.72)
+    assert run.data.metrics["test/frames/edit"] == pytest.approx(0.62)
+    assert run.data.metrics["test/undefined/full.iod"] == 1
+    assert not {"test/full/iod", "test/undefined/full.mof"} & set(run.data.metrics)
     assert (run.info.start_time, run.info.end_time) == (1_780_000_000_000, 1_780_000_004_000)
 
 
@@ -87,8 +84,9 @@ def test_a_metric_with_an_at_sign_is_renamed(tmp_path: Path, mlflow_uri: str) ->
     with tracker(mlflow_uri) as shipping:
         assert shipping.ship([folder]).pending == {}
     metrics = run_of(mlflow_uri, folder).data.metrics
-    twin = f"F1_at_10-{hashlib.sha256(b'F1@10').hexdigest()[:12]}"
-    assert (metrics["F1_at_10"], metrics[twin], metrics["acc ___"], metrics["up"]) == (0.25, 0.5, 3.0, 1.0)
+    twin = f"train/F1_at_10-{hashlib.sha256(b'train/F1@10').hexdigest()[:12]}"
+    names = ("train/F1_at_10", twin, "train/acc ___", "train/up")
+    assert [metrics[name] for name in names] == [0.25, 0.5, 3.0, 1.0]
     assert not [name for name in metrics if "@" in name]
 
 
@@ -97,8 +95,8 @@ def test_values_that_are_not_finite_are_counted_and_not_sent(tmp_path: Path, mlf
     with tracker(mlflow_uri) as shipping:
         shipping.ship([folder])
     metrics = run_of(mlflow_uri, folder).data.metrics
-    assert metrics["not_finite"] == 2
-    assert not {"a", "b"} & set(metrics)
+    assert metrics["train/not_finite"] == 2
+    assert not {"train/a", "train/b"} & set(metrics)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +131,7 @@ def test_a_trial_whose_process_died_is_shown_as_killed_and_as_running_again_when
             shipping.ship([folder])
             again = run_of(mlflow_uri, folder)
             assert (again.info.status, again.data.tags["reason"]) == ("RUNNING", "")
-            assert len(client(mlflow_uri).get_metric_history(again.info.run_id, "loss.total")) == 3
+            assert len(client(mlflow_uri).get_metric_history(again.info.run_id, "train/loss/total")) == 3
         finish(folder, epochs=8)
         shipping.ship([folder])
     run = run_of(mlflow_uri, folder)
@@ -197,7 +195,7 @@ def test_more_records_than_a_server_takes_at_once_arrive_whole(tmp_path: Path, m
     with tracker(mlflow_uri) as shipping:
         assert shipping.ship([folder]).pending == {}
     run = run_of(mlflow_uri, folder)
-    history = client(mlflow_uri).get_metric_history(run.info.run_id, "metric 24")
+    history = client(mlflow_uri).get_metric_history(run.info.run_id, "train/metric 24")
     assert [point.step for point in history] == list(range(1, 91))
     assert sum(name.startswith("option") for name in run.data.params) == 230
 
@@ -213,7 +211,7 @@ def test_another_sweep_marks_the_trials_that_it_uses(tmp_path: Path, mlflow_uri:
     assert run.data.tags["sweep.ablation_masks"] == "box, 0 %"
     assert run.data.tags["sweep.seeds_and_splits"] == "default"
     assert run.data.tags["mlflow.parentRunId"] == parent_of(mlflow_uri).info.run_id
-    assert run.info.run_name == "box, 0 %, seed 1, split 1"
+    assert run.info.run_name == "s1 box 0 %"
     used_by_other = "tags.`sweep.seeds_and_splits` LIKE '%'"
     assert len(runs(mlflow_uri, used_by_other)) == 1
     assert len(runs(mlflow_uri)) == 6
@@ -230,7 +228,7 @@ def test_a_finished_run_stays_finished_while_the_trial_runs_in_another_results_f
             shipper.ship([folder])
     run = run_of(mlflow_uri, done)
     assert run.info.status == "FINISHED"
-    assert run.data.metrics["full.mof"] == pytest.approx(0.71)
+    assert run.data.metrics["test/full/mof"] == pytest.approx(0.71)
 
 
 def test_two_runs_of_one_trial_become_one(tmp_path: Path, mlflow_uri: str) -> None:
@@ -289,7 +287,7 @@ def test_a_run_that_is_deleted_while_its_trial_runs_is_created_again(tmp_path: P
         assert shipping.ship([folder]).pending == {}
     run = run_of(mlflow_uri, folder)
     assert run.info.status == "FINISHED"
-    assert len(client(mlflow_uri).get_metric_history(run.info.run_id, "loss.total")) == 3
+    assert len(client(mlflow_uri).get_metric_history(run.info.run_id, "train/loss/total")) == 3
 
 
 def test_results_can_be_moved_and_shown_elsewhere(
@@ -354,7 +352,7 @@ def test_only_the_journal_of_a_shipped_trial_is_looked_at_until_it_grows(
         globbed.clear()
         assert len(shipping.ship([*folders, waiting]).shipped) == 6
         assert {line.split()[0] for line in globbed} == {folders[0].identity}
-    assert run_of(mlflow_uri, folders[0]).data.metrics["beam 10/full.mof"] == 0.8
+    assert run_of(mlflow_uri, folders[0]).data.metrics["test/beam 10/full/mof"] == 0.8
 
 
 def test_a_later_evaluation_whose_process_died_behind_its_result_is_shipped(tmp_path: Path, mlflow_uri: str) -> None:
@@ -370,11 +368,11 @@ def test_a_later_evaluation_whose_process_died_behind_its_result_is_shipped(tmp_
                 "b" * 16, {"task": "alignment", "choices": {}, "scores": {"full": {"mof": 0.9}}, "train_seconds": 1.0}
             )
             shipping.ship([folder])
-            assert "alignment/full.mof" not in run_of(mlflow_uri, folder).data.metrics
+            assert "test/alignment/full/mof" not in run_of(mlflow_uri, folder).data.metrics
         assert shipping.ship([folder]).complete
     run = run_of(mlflow_uri, folder)
     assert (run.info.status, run.data.tags["shipped_evaluations"]) == ("FINISHED", "b" * 16)
-    assert run.data.metrics["alignment/full.mof"] == 0.9
+    assert run.data.metrics["test/alignment/full/mof"] == 0.9
 
 
 def test_a_trial_of_the_previous_release_is_shipped_like_others(

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from mucon import plots
-from mucon.metrics.catalogue import SCALES
+from mucon.metrics.catalogue import SCALES, Unit
 from sweeps.service.plan.cells import Cell
-from sweeps.service.plan.plan import Part
+from sweeps.service.plan.plan import Part, Plan
+from sweeps.service.report.figures import numbers as figure_numbers
 from sweeps.service.report.figures import plots as figures
 from sweeps.service.report.figures import segmentations as figure_segmentations
 from sweeps.service.report.figures import style as figure_style
 from sweeps.service.report.figures import training as figure_training
+from sweeps.service.report.figures.numbers import numbers_of_setting
 from sweeps.service.report.figures.picture import Picture
 from sweeps.service.report.figures.plots import Data, Points
 from sweeps.service.report.figures.segmentations import segmentations
@@ -33,6 +36,7 @@ from sweeps.service.trials.reading import LOSS
 DIGESTS = "figures.json"
 """File with a digest of each figure's data and drawing code."""
 
+_SIGNS: dict[Unit, str] = {"percent": "%", "fraction": "0 to 1", "frames": "frames", "seconds": "s"}
 _KINDS: dict[str, Callable[[Data], Any]] = {"bars": figures.bars, "curve": figures.curve, "scatter": figures.scatter}
 
 
@@ -63,9 +67,9 @@ def pictures_of(part: Part, standing: Standing, trainings: Mapping[str, Training
         pictures.append(
             Picture(
                 name=f"{name}_training",
-                title=f"{table.title}: training, one line per seed and split, other rows in grey",
-                shows=repr(curves),
-                draw=lambda: figure_training.training(curves),
+                title=f"{table.title}: training, a panel per row; a line per trial, those of other rows in grey",
+                shows=f"{about_data(standing.plan)} {curves}",
+                draw=lambda: figure_training.training(curves, about_data(standing.plan)),
             )
         )
     return pictures
@@ -91,28 +95,62 @@ def figure_data(part: Part, standing: Standing) -> Data:
         )
     y_index = table.columns.index(y)
     scale = SCALES[y.shown_unit]
-    unit = " (%)" if y.shown_unit == "percent" else ""
     return Data(
         rows=tuple(rows),
-        y_title=f"{y.title}{unit}",
-        x_title=shape.x_title or (shape.x or ""),
+        y_title=with_unit(y.title, y.shown_unit),
+        x_title=shape.x_title
+        or ("" if shape.x is None else shape.x if x is None else with_unit(x.title, x.shown_unit)),
         levels={
             row.name: scale * summary.mean
             for row in table.rows
             if row.kind != "row" and (summary := row.summaries[y_index]) is not None
         },
-        top=scale if y.higher_is_better else None,
+        top=scale if y.shown_unit in ("percent", "fraction") else None,
+        about=about_data(standing.plan),
+        numbers=_numbers(part.experiment),
     )
+
+
+def with_unit(title: str, unit: Unit) -> str:
+    """A title with the unit, unless the title contains it.
+
+    >>> with_unit("MoF", "percent"), with_unit("s/video", "seconds"), with_unit("Mat Score", "fraction")
+    ('MoF (%)', 's/video', 'Mat Score (0 to 1)')
+    """
+    sign = _SIGNS[unit]
+    return title if re.search(rf"\b({unit}|{sign})\b", title) else f"{title} ({sign})"
+
+
+def about_data(plan: Plan) -> str:
+    """Data set, splits and numbers of test videos of a sweep."""
+    tests = ", ".join(f"split {name}: {split.n_test} test videos" for name, split in plan.splits.items())
+    return f"{PurePath(plan.store).name}, {tests}"
 
 
 def _on_curve(experiment: Experiment, row: Variant) -> dict[str, str]:
     """The label of a row on the x axis of a curve, and its other labels as the name of the line."""
-    shape = experiment.figure or Figure()
-    if shape.kind != "curve" or shape.x is None:
+    title = _curve_title(experiment)
+    if title is None:
         return {}
     labels = dict(zip(experiment.label_titles, row.labels, strict=True))
-    place = labels.pop(shape.x)
+    place = labels.pop(title)
     return {"place": place, "group": ", ".join(labels.values())}
+
+
+def _numbers(experiment: Experiment) -> dict[str, float]:
+    """Label on the x axis of a curve -> number of the setting that it stands for; empty if no setting fits."""
+    title = _curve_title(experiment)
+    if title is None:
+        return {}
+    column = experiment.label_titles.index(title)
+    labels = [row.labels[column] for row in experiment.variants]
+    return numbers_of_setting(labels, [row.settings for row in experiment.variants], title) or {}
+
+
+def _curve_title(experiment: Experiment) -> str | None:
+    """Title of the labels on the x axis of a curve; None for other figures."""
+    shape = experiment.figure or Figure()
+    return shape.x if shape.kind == "curve" else None
 
 
 def draw_pictures(pictures: Sequence[Picture], folder: Path) -> dict[str, Path]:
@@ -157,7 +195,7 @@ def _curves(cells: Sequence[Cell], trainings: Mapping[str, Training]) -> list[Cu
 
 def _code() -> bytes:
     """A digest of the drawing modules."""
-    modules = (plots, figures, figure_style, figure_training, figure_segmentations)
+    modules = (plots, figures, figure_numbers, figure_style, figure_training, figure_segmentations)
     files = [Path(module.__file__) for module in modules if module.__file__]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).digest()
 

@@ -1,15 +1,16 @@
-"""Figures of a table: bars with intervals, a curve over a numeric label, a scatter of two scores."""
+"""Figures of a table: bars, a curve over a number, a scatter of two scores; always with the seeds."""
 
 from __future__ import annotations
 
-import re
 import statistics
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sweeps.service.report.figures.numbers import numbers_in, unnumbered
 from sweeps.service.report.figures.style import (
+    BAR,
     COLOURS,
     INK,
     LINES,
@@ -22,7 +23,7 @@ from sweeps.service.report.figures.style import (
 )
 from sweeps.service.stats.summary import Summary
 
-_SEED: dict[str, Any] = {"facecolor": PAPER, "edgecolor": COLOURS[1], "lw": 1.0, "label": "a seed"}
+_SEED: dict[str, Any] = {"facecolor": COLOURS[1], "edgecolor": PAPER, "lw": 0.5}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,7 @@ class Points:
         x: one value per seed on the horizontal axis of a scatter.
         missing: finished seeds of an incomplete row, such as `1 of 3 seeds`; empty for complete rows.
         group: name of its line in a curve; empty if all rows are one line.
-        place: label whose number is its position in a curve; the name if empty.
+        place: its label on the x axis of a curve; the name if empty.
     """
 
     name: str
@@ -50,6 +51,11 @@ class Points:
         """The name and, for an incomplete row, its finished seeds."""
         return f"{self.name}\n({self.missing})" if self.missing else self.name
 
+    @property
+    def position(self) -> str:
+        """The label on the x axis of a curve."""
+        return self.place or self.name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Data:
@@ -57,10 +63,12 @@ class Data:
 
     Attributes:
         rows: from top to bottom or left to right.
-        y_title: title of the axis of scores.
-        x_title: title of the other axis.
+        y_title: title of the axis of scores, with its unit.
+        x_title: title of the other axis, with its unit.
         levels: name -> value of the baselines and the ceiling.
-        top: upper bound of the values; None if there is none.
+        top: upper bound of the values, whose lower bound is 0; None if there is none.
+        about: data set, split and number of test videos, printed above the axes.
+        numbers: label on the x axis of a curve -> number of its setting; if empty, the numbers in the labels.
     """
 
     rows: tuple[Points, ...]
@@ -68,25 +76,46 @@ class Data:
     x_title: str = ""
     levels: Mapping[str, float] = field(default_factory=dict)
     top: float | None = None
+    about: str = ""
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def n_seeds(self) -> str:
+        """Number of seeds of the rows with values, such as `n = 5 seeds` or `n = 3 to 5 seeds`."""
+        counts = sorted({len(row.y) for row in self.rows if row.y}) or [0]
+        upto = f" to {counts[-1]}" if len(counts) > 1 else ""
+        return f"n = {counts[0]}{upto} seed{'s' * (counts[-1] != 1)}"
+
+    def interval(self, values: Sequence[float]) -> tuple[float, float] | None:
+        """The 95 % interval of a mean within the bounds of the values; None with too few seeds."""
+        summary = Summary.of(values)
+        if summary is None or summary.interval is None:
+            return None
+        low, high = summary.interval
+        return (low, high) if self.top is None else (max(low, 0.0), min(high, self.top))
 
 
 def bars(data: Data) -> Any:
-    """Bars of the rows' means with Student's t intervals, and the seeds as points."""
-    height = 0.38 * len(data.rows) + 0.9 + 0.14 * sum(bool(row.missing) for row in data.rows)
+    """Bars of the rows' means, the seeds as points and, with enough seeds, Student's t intervals."""
+    height = 0.38 * len(data.rows) + 1.1 + 0.14 * sum(bool(row.missing) for row in data.rows)
     figure = new_figure(WIDTH, height)
     axes = figure.subplots()
     for place, row in enumerate(data.rows):
         if not row.y:
             axes.text(0, place, " no value", va="center", color=INK, fontsize=8, style="italic")
             continue
-        summary = Summary.of(row.y)
-        assert summary is not None
-        axes.barh(place, summary.mean, height=0.62, color="#a9cfe6", edgecolor=COLOURS[0], lw=0.8)
-        if summary.interval is not None:
-            half = {"xerr": summary.interval[1] - summary.mean, "label": "95 % interval of the mean"}
-            axes.errorbar(summary.mean, place, color=INK, capsize=3, lw=1.1, zorder=3, **half)
+        mean = statistics.fmean(row.y)
+        axes.barh(place, mean, height=0.62, color=BAR, edgecolor=COLOURS[0], lw=0.8, label="mean over seeds")
+        interval = data.interval(row.y)
+        if interval is not None:
+            half = {
+                "xerr": [[max(mean - interval[0], 0.0)], [max(interval[1] - mean, 0.0)]],
+                "label": _interval_title(data),
+            }
+            axes.errorbar(mean, place, color=INK, capsize=3, lw=1.1, zorder=3, fmt="none", **half)
+        if len(row.y) > 1:
             spread = [place + 0.16 * (2 * i / (len(row.y) - 1) - 1) for i in range(len(row.y))]
-            axes.scatter(row.y, spread, s=13, **_SEED, zorder=4)
+            axes.scatter(row.y, spread, s=15, **_SEED, zorder=4, label="individual seeds")
     axes.set_yticks(range(len(data.rows)), [row.label for row in data.rows])
     axes.set_ylim(len(data.rows) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
@@ -94,107 +123,101 @@ def bars(data: Data) -> Any:
     axes.set_xlim(0, _end_of_bars(data))
     axes.set_xlabel(data.y_title)
     _levels(axes.axvline, data)
-    _legend(axes)
+    _finish(axes, data)
     return figure
 
 
 def curve(data: Data) -> Any:
-    """The rows' means over the number in their labels, a line per group, with standard deviations and seeds."""
-    figure = new_figure(WIDTH, 3.4)
+    """The rows' means over the numbers of their labels, a line per group, with the seeds and, with enough, intervals.
+
+    If a label has no number, or two labels have the same, all labels are categories in the order of the rows: points
+    without a line between them.
+    """
+    figure = new_figure(WIDTH, 3.6)
     axes = figure.subplots()
-    numbers = {number_in(row.place or row.name): row.place or row.name for row in data.rows}
+    labels = list(dict.fromkeys(row.position for row in data.rows))
+    numbers = data.numbers or numbers_in(labels)
+    places = numbers or {label: float(i) for i, label in enumerate(labels)}
     groups = list(dict.fromkeys(row.group for row in data.rows))
     for group, look in zip(groups, looks(len(groups)), strict=True):
-        _line(axes, group, [row for row in data.rows if row.group == group and row.y], look)
+        _line(axes, data, group, places, {**look, "linestyle": "-" if numbers else ""})
     _levels(axes.axhline, data)
-    _scale_by_numbers(axes, list(numbers))
-    axes.set_xticks(list(numbers), list(numbers.values()))
+    if numbers:
+        _scale_by_numbers(axes, list(numbers.values()))
+    axes.set_xticks(list(places.values()), list(places))
     axes.minorticks_off()
-    axes.set_xlabel(data.x_title + _missing([row for row in data.rows if row.missing or not row.y]))
-    axes.set_ylabel(data.y_title)
-    _legend(axes)
+    note = f"\nin the order of the rows: no number of its own in {', '.join(map(repr, unnumbered(labels)))}"
+    order = "" if numbers else textwrap.fill(note, 90, replace_whitespace=False)
+    axes.set_xlabel(data.x_title + order + _missing([row for row in data.rows if row.missing or not row.y]))
+    _title_of_scores(axes, data)
+    _finish(axes, data)
     return figure
 
 
-def _line(axes: Any, group: str, rows: Sequence[Points], look: Mapping[str, Any]) -> None:
-    places = [number_in(row.place or row.name) for row in rows]
+def _line(axes: Any, data: Data, group: str, places: Mapping[str, float], look: Mapping[str, Any]) -> None:
+    """The means of a group from left to right, with its seeds and intervals."""
+    rows = sorted((row for row in data.rows if row.group == group and row.y), key=lambda row: places[row.position])
     means = [statistics.fmean(row.y) for row in rows]
-    stds = [statistics.stdev(row.y) if len(row.y) > 1 else 0.0 for row in rows]
-    label = f"{group}, mean over seeds" if group else "mean over seeds"
-    band = None if group else "± standard deviation"
-    if any(stds):
-        low, high = ([m + sign * s for m, s in zip(means, stds, strict=True)] for sign in (-1, 1))
-        axes.fill_between(places, low, high, color=look["color"], alpha=0.18, lw=0, label=band)
-    axes.plot(
-        places,
-        means,
-        color=look["color"],
-        marker=look["marker"],
-        ms=5,
-        lw=1.6,
-        label=label,
-        zorder=3,
-    )
-    seeds = [(x, y) for x, row in zip(places, rows, strict=True) for y in row.y if len(row.y) > 1]
+    xs = [places[row.position] for row in rows]
+    colour = look["color"]
+    intervals = [data.interval(row.y) or (mean, mean) for row, mean in zip(rows, means, strict=True)]
+    if look["linestyle"] and any(low < high for low, high in intervals):
+        lows, highs = zip(*intervals, strict=True)
+        axes.fill_between(xs, lows, highs, color=colour, alpha=0.18, lw=0, label=_interval_title(data))
+    name = f"{group}, mean over seeds" if group else "mean over seeds"
+    axes.plot(xs, means, color=colour, marker=look["marker"], ls=look["linestyle"], ms=5, lw=1.6, label=name, zorder=3)
+    seeds = [(x, y) for x, row in zip(xs, rows, strict=True) for y in row.y if len(row.y) > 1]
     if seeds:
-        axes.scatter(
-            *zip(*seeds, strict=True), s=11, **{**_SEED, **({"edgecolor": look["color"]} if group else {})}, zorder=4
-        )
+        own = {**_SEED, **({"facecolor": colour} if group else {})}
+        axes.scatter(*zip(*seeds, strict=True), s=13, alpha=0.75, **own, zorder=4, label="individual seeds")
 
 
 def scatter(data: Data) -> Any:
     """The rows' means of two scores with their names, the first score on a logarithmic axis if it is positive."""
-    figure = new_figure(WIDTH, 3.8)
+    figure = new_figure(WIDTH, 4.0)
     axes = figure.subplots()
     drawn = [row for row in data.rows if row.x and row.y]
     middles = [(statistics.fmean(row.x), statistics.fmean(row.y)) for row in drawn]
     if drawn and min(x for x, _ in middles) > 0:
         axes.set_xscale("log")
     for row, middle, look in zip(drawn, middles, looks(len(drawn)), strict=True):
+        colour, marker = look["color"], look["marker"]
         if len(row.y) > 1:
-            axes.scatter(row.x, row.y, s=9, color=look["color"], marker=look["marker"], alpha=0.45, lw=0)
-        axes.plot(*middle, color=look["color"], marker=look["marker"], ms=8, ls="", mec="#ffffff", mew=0.6, zorder=3)
+            axes.scatter(row.x, row.y, s=9, color=colour, marker=marker, alpha=0.45, lw=0, label="individual seeds")
+        mean = {"label": "mean over seeds", "mec": PAPER, "mew": 0.6}
+        axes.plot(*middle, color=colour, marker=marker, ms=8, ls="", **mean, zorder=3)
     _levels(axes.axhline, data)
     axes.margins(x=0.2, y=0.16)
     axes.set_xlabel(data.x_title + _missing([row for row in data.rows if row not in drawn]))
-    axes.set_ylabel(data.y_title)
+    _title_of_scores(axes, data)
     if axes.get_xscale() == "log":
         plain_ticks(axes.xaxis, min(x for x, _ in middles), max(x for x, _ in middles))
-    _legend(axes)
+    _finish(axes, data)
     if drawn:
         place_labels(axes, middles, [row.label for row in drawn])
     return figure
 
 
-def number_in(text: str) -> float:
-    """The first number in a label; 0 without one.
-
-    >>> number_in("10 %"), number_in("beam 50"), number_in("none")
-    (10.0, 50.0, 0.0)
-    """
-    match = re.search(r"-?\d+(?:\.\d+)?", text)
-    return float(match.group()) if match else 0.0
-
-
 def _end_of_bars(data: Data) -> float:
     highest = max((value for row in data.rows for value in row.y), default=1.0)
-    summaries = [Summary.of(row.y) for row in data.rows]
-    ends = [summary.interval[1] if summary.interval else summary.mean for summary in summaries if summary]
+    ends = [interval[1] for row in data.rows if (interval := data.interval(row.y)) is not None]
     end: float = 1.04 * max([highest, *(min(end, 1.3 * highest) for end in ends), *data.levels.values()])
     return min(end, 1.001 * data.top) if data.top is not None else end
 
 
 def _scale_by_numbers(axes: Any, numbers: Sequence[float]) -> None:
     """Uses a log or symlog axis when the values span a wide range."""
-    positive = [number for number in numbers if number > 0]
-    if not positive or min(numbers) < 0 or max(positive) < 20 * min(positive):
+    sizes = [abs(number) for number in numbers if number]
+    if not sizes or max(sizes) < 20 * min(sizes):
         return
-    if min(numbers) > 0:
+    low, high = min(numbers), max(numbers)
+    if low > 0:
         axes.set_xscale("log")
-        axes.set_xlim(min(numbers) / 1.2, 1.2 * max(numbers))
+        axes.set_xlim(low / 1.2, 1.2 * high)
     else:
-        axes.set_xscale("symlog", linthresh=min(positive), linscale=0.4)
-        axes.set_xlim(-0.3 * min(positive), 1.2 * max(positive))
+        axes.set_xscale("symlog", linthresh=min(sizes), linscale=0.4)
+        edge = 0.3 * min(sizes)
+        axes.set_xlim(1.2 * low if low < 0 else -edge, 1.2 * high if high > 0 else edge)
 
 
 def _missing(rows: Sequence[Points]) -> str:
@@ -203,13 +226,26 @@ def _missing(rows: Sequence[Points]) -> str:
     return "\n" + textwrap.fill(f"missing: {'; '.join(names)}", 90) if names else ""
 
 
+def _interval_title(data: Data) -> str:
+    return f"95 % interval of the mean ({data.n_seeds})"
+
+
+def _title_of_scores(axes: Any, data: Data) -> None:
+    """Names the vertical axis, which ends at the upper bound of the scores."""
+    axes.set_ylabel(data.y_title)
+    if data.top is not None:
+        axes.set_ylim(top=min(axes.get_ylim()[1], 1.005 * data.top))
+
+
 def _levels(line: Callable[..., Any], data: Data) -> None:
     for (name, value), style in zip(data.levels.items(), LINES[1:], strict=False):
         line(value, color=INK, ls=style, lw=1.1, label=name)
 
 
-def _legend(axes: Any) -> None:
-    """Adds a legend without duplicates above the axes."""
+def _finish(axes: Any, data: Data) -> None:
+    """Adds what the figure is about, and a legend without duplicates above the axes."""
+    about = f"{data.about}, {data.n_seeds}".removeprefix(", ")
+    axes.set_title(textwrap.fill(about, 100), fontsize=8)
     handles = {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     if handles:
         axes.figure.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=2, fontsize=8)

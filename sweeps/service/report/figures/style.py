@@ -13,6 +13,8 @@ from typing import Any
 
 INK, PALE, RULE, PAPER = "#1c1e21", "#9aa3ad", "#d5d9de", "#ffffff"
 """Colours of text and lines, background data, grid and background; the page replaces them by its own."""
+BAR = "#a9cfe6"
+"""Colour of bars, on which text, lines and points are drawn; the page replaces it, too."""
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f6d5f")
 """Palette of Okabe and Ito, safe for colour-blind readers, without colours too pale for white paper."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")

@@ -43,7 +43,7 @@ def experiment_of(content: object, *, stem: str, taken: Collection[str] = ()) ->
     if not axes and not problems:
         problems.append(Problem(rule="missing", message="no rows", hint="add variants, zip or grid"))
     rows = list(rows_of(problems, axes))
-    _check_values(problems, Recipe(recipe or "breakfast")(), common, rows)
+    _check_values(problems, Recipe(recipe or "weak")(), common, rows)
     columns = columns_of(problems, content.get("metrics"))
     title = text_of(problems, content, "title", name)
     seeds = _seeds(problems, content)
@@ -63,7 +63,7 @@ def experiment_of(content: object, *, stem: str, taken: Collection[str] = ()) ->
             Variant(labels=row.labels, settings=_values(row.settings), prediction=row.prediction, task=row.task)
             for row in rows
         ),
-        base=Recipe(recipe or "breakfast", _values(common)),
+        base=Recipe(recipe or "weak", _values(common)),
         demo_base=Recipe(recipe or "demo", _values(common)),
         default_row=default or None,
         splits=splits,

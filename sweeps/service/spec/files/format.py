@@ -21,7 +21,7 @@ A sweep file in YAML; at least one of variants, zip and grid is required:
 
   title: More or less smoothing       # caption of the table (default: the name)
   name: smoothing                     # name of the sweep and its folder (default: the file's name)
-  recipe: breakfast                   # base configuration, see `mucon recipes` (default: breakfast; demo if no --store)
+  recipe: weak                        # base configuration, see `mucon recipes` (default: weak; demo if no --store)
   set: {training.epochs: 30}          # settings of all rows
   variants:                           # named rows; each may have settings, a prediction and a task
     - {name: default}

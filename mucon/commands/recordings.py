@@ -1,0 +1,116 @@
+"""The recordings that `mucon predict` reads, one after another: files, folders and patterns, or a part of a store."""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mucon.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from mucon.videos import Video
+    from storage import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A recording that has not been read yet.
+
+    Attributes:
+        id: distinct among all recordings.
+        place: its file, or its id in a store; names it in problems.
+        load: reads the features.
+    """
+
+    id: str
+    place: str
+    load: Callable[[], Video]
+
+
+def recordings_of_files(paths: Iterable[Path]) -> list[Recording]:
+    """The recordings of files, of all .npy files below folders, and of patterns such as `*/x_*.npy`.
+
+    A file that occurs twice is read once. The id is the file's name without its suffix, and as much of its path as
+    distinguishes files of the same name.
+
+    Raises:
+        InputError: one problem per folder or pattern without files.
+    """
+    problems: list[Problem] = []
+    files: dict[str, Path] = {}
+    for path in paths:
+        found = list(_files(path))
+        files.update({os.path.abspath(file): file for file in found})  # noqa: PTH100  # keeps links
+        if not found:
+            problems.append(
+                Problem(rule="missing", place=str(path), value=str(path), expected="at least one .npy file")
+            )
+    if problems:
+        raise InputError(problems)
+    return [Recording(id, str(file), partial(_read, file)) for id, file in distinct_ids(files.values()).items()]
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if os.path.isdir(path):  # noqa: PTH112  # raises nothing, even for a name that is too long
+        yield from sorted(file for file in path.rglob("*.npy") if file.is_file())
+    elif os.path.lexists(path) or not glob.has_magic(str(path)):
+        yield path
+    else:
+        for found in sorted(glob.glob(str(path), recursive=True)):  # noqa: PTH207  # of any folder
+            yield from _files(Path(found))
+
+
+def _read(file: Path) -> Video:
+    from mucon.library import read_features
+    from mucon.videos import Video
+
+    return Video.from_arrays(str(file), read_features(file))
+
+
+def distinct_ids(files: Iterable[Path]) -> dict[str, Path]:
+    """Files by the shortest ends of their paths, without suffix, that distinguish files of the same name.
+
+    Args:
+        files: distinct paths.
+
+    >>> list(distinct_ids(map(Path, ("/x/a.npy", "/x/b.npy"))))
+    ['a', 'b']
+    >>> list(distinct_ids(map(Path, ("/1/x/a.npy", "/2/x/a.npy", "/2/y/a.npy", "/2/y/b.npy"))))
+    ['1/x/a', '2/x/a', 'y/a', 'b']
+    """
+    whole = {file: Path(os.path.abspath(file)) for file in files}  # noqa: PTH100  # keeps links
+    ids = {file: path.stem for file, path in whole.items()}
+    for length in itertools.count(2):
+        repeated = {id for id, n in Counter(ids.values()).items() if n > 1}
+        if not repeated:
+            break
+        for file, path in whole.items():
+            if ids[file] in repeated:
+                known = path if length >= len(path.parts) else path.with_suffix("")
+                ids[file] = "/".join(known.parts[1:][-length:])
+    return {id: file for file, id in ids.items()}
+
+
+def recordings_of_store(store: Store, split: str, part: str) -> list[Recording]:
+    """The recordings of one part of a split.
+
+    Raises:
+        InputError: no such split or part, or one without recordings.
+    """
+    from mucon.videos import videos_of
+
+    videos = videos_of(store, split, part)
+    if not videos:
+        raise InputError(Problem(rule="missing", place="--part", value=part, message="no recording in this part"))
+    return [Recording(video.id, video.id, partial(_itself, video)) for video in videos]
+
+
+def _itself(video: Video) -> Video:
+    return video
