@@ -80,7 +80,7 @@ def add(commands: Commands) -> None:
         "--fps",
         type=float,
         metavar="X",
-        help="frames per second, for times in seconds in csv and json (default: the store's)",
+        help="frames per second, for times in seconds in csv and json (default: that of --store, or of the training data)",
     )
     parser.add_argument(
         "--confidence", action="store_true",
@@ -177,7 +177,8 @@ def chosen_recordings(args: argparse.Namespace, predictor: Predictor) -> tuple[l
     from mucon.commands.recordings import recordings_of_files, recordings_of_store
 
     if args.store is None:
-        return recordings_of_files(args.features), args.fps
+        data = predictor.trained_on
+        return recordings_of_files(args.features), args.fps or (None if data is None else data.source.fps)
     from mucon.videos import check_same_data
     from storage import open_store
 

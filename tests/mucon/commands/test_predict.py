@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +219,18 @@ def test_predictions_are_written_as_files_of_other_programs(run: Path, tmp_path:
     assert [text.split(" -> ")[1] for text in capsys.readouterr().out.splitlines()] == [
         str(tmp_path / "txt" / f"{id}.txt") for id in ("v00", "v01")
     ]
+
+
+def test_files_have_the_frames_per_second_of_the_training_data(store: Path, run: Path, tmp_path: Path, capsys):
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    record = copy / "checkpoint" / "data.json"
+    data = json.loads(record.read_text())
+    record.write_text(json.dumps({**data, "source": {**data["source"], "fps": 20.0}}))
+    (path, *_) = write_features(tmp_path)
+    for words, fps in (([], 20.0), (["--fps", "5"], 5.0)):
+        (found,) = predicted(capsys, ["predict", str(copy), path, *words])
+        assert [one["start_s"] for one in found["segments"]] == [one["start"] / fps for one in found["segments"]]
 
 
 def test_existing_files_such_as_annotations_are_not_overwritten(run: Path, tmp_path: Path):
