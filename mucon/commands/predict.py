@@ -80,7 +80,7 @@ def add(commands: Commands) -> None:
         "--fps",
         type=float,
         metavar="X",
-        help="frames per second, for times in seconds in csv and json (default: that of --store, or of the training data)",
+        help="frames per second, for seconds in csv and json (default: those of --store or of the training data)",
     )
     parser.add_argument(
         "--confidence", action="store_true",
