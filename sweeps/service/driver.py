@@ -89,12 +89,11 @@ def _missing(results: Mapping[str, CellResult], trials: Mapping[str, Trial]) -> 
 
 def _is_tracked(plan: Plan) -> bool:
     """Whether the sweep has been tracked before, with the same cells."""
-    record = read_sweep(plan.folder)
-    if record is None or not record.shipped:
-        return False
     try:
-        earlier = read_plan(plan.results, plan.name)
+        record, earlier = read_sweep(plan.folder), read_plan(plan.results, plan.name)
     except InputError:  # damaged or of another format version; it is rewritten
+        return False
+    if record is None or not record.shipped:
         return False
     return [str(cell) + cell.key for cell in earlier.cells] == [str(cell) + cell.key for cell in plan.cells]
 

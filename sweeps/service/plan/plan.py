@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +29,19 @@ from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.spec.figure import Figure
 from sweeps.service.trials.cell_results import CellResult, read_result
 from sweeps.service.trials.folder import TrialFolder
-from sweeps.service.trials.json_files import read_json, write_json
+from sweeps.service.trials.identity import is_identity
+from sweeps.service.trials.json_files import ANY_KEY, damaged, read_json, write_json
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
 
 FORMAT_VERSION = 2
 FILE = "plan.json"
+HINT = "run the sweep again; no trial is lost"
+TABLE_SHAPE = {
+    **{"name": str, "title": str, "label_titles": [str], "columns": [{}], "rows": [{"labels": [str], "settings": {}}]},
+    "cells": [list],
+}
+SHAPE = {"name": str, "title": str, "tables": [TABLE_SHAPE], "splits": {ANY_KEY: {}}, "store": str}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +112,11 @@ class Plan:
             earlier: results of an earlier call; its finished cells are not read again.
         """
         finished = {key: result for key, result in (earlier or {}).items() if result.is_finished}
+        reading = cache(self.results.reading)
         return {
             cell.key: finished[cell.key]
             if cell.key in finished
-            else read_result(self.results.reading(cell.identity), cell.evaluation)
+            else read_result(reading(cell.identity), cell.evaluation)
             for cell in self.cells
         }
 
@@ -160,6 +168,9 @@ def _part_from_dict(value: Mapping[str, Any]) -> Part:
         Cell(variant=rows[row], split=split, seed=seed, identity=identity, evaluation=evaluation)
         for row, split, seed, identity, evaluation in value["cells"]
     )
+    for identity in {part for cell in cells for part in (cell.identity, cell.evaluation)}:
+        if not is_identity(identity):
+            raise ValueError(f"no identity of a trial: {identity!r}")
     return Part(experiment=experiment, cells=cells, pooling=value.get("pooling"))
 
 
@@ -263,12 +274,17 @@ def read_plan(results: ResultsFolder, name: str) -> Plan:
                 hint="run it, or name another --results folder",
             )
         )
-    value = read_json(path, versions=(FORMAT_VERSION,), hint="run the sweep again; no trial is lost")
-    return Plan(
-        name=value["name"],
-        title=value["title"],
-        parts=tuple(_part_from_dict(part) for part in value["tables"]),
-        splits={name: SplitData(**split) for name, split in value["splits"].items()},
-        results=results,
-        store=value["store"],
-    )
+    value = read_json(path, versions=(FORMAT_VERSION,), hint=HINT, shape=SHAPE)
+    if value["name"] != name:
+        raise damaged(path, f"plan of the sweep {value['name']!r}", HINT)
+    try:
+        return Plan(
+            name=name,
+            title=value["title"],
+            parts=tuple(_part_from_dict(part) for part in value["tables"]),
+            splits={name: SplitData(**split) for name, split in value["splits"].items()},
+            results=results,
+            store=value["store"],
+        )
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise damaged(path, str(error), HINT) from error

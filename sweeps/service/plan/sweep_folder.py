@@ -11,13 +11,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sweeps.service.trials.json_files import read_json, write_json
+from mucon.errors import InputError
+from sweeps.service.trials.json_files import ANY_KEY, damaged, read_json, set_aside, write_json
 from sweeps.service.trials.results_folder import ResultsFolder
 
 FORMAT_VERSION = 1
 FILE = "sweep.json"
 LINKS_FILE = "runs.json"
-HINT = "delete it and run the sweep again; no trial is lost"
+HINT = "run the sweep again: it renames the file and makes it again; no trial is lost"
+SHAPE = {
+    **{"name": str, "title": str, "command": str, "config": {}, "experiment": str, "created": (str, type(None))},
+    "rows": {ANY_KEY: str},
+}
 TABLE_SUFFIXES = (".md", ".csv", ".tex", ".parquet", ".html", ".png", ".svg")
 
 
@@ -92,6 +97,8 @@ class Links:
 def write_sweep(results: ResultsFolder, sweep: SweepInfo, experiment_name: str, rows: Mapping[str, str]) -> None:
     """Writes or updates a sweep's record; rows and creation time of an earlier call are kept.
 
+    A damaged record is renamed.
+
     Args:
         results: the results folder.
         sweep: facts for the tracking server.
@@ -100,7 +107,13 @@ def write_sweep(results: ResultsFolder, sweep: SweepInfo, experiment_name: str, 
     """
     path = results.sweep(sweep.name) / FILE
     path.parent.mkdir(parents=True, exist_ok=True)
-    earlier = _read(path) if path.exists() else None
+    try:
+        earlier = read_sweep(path.parent)
+    except InputError as error:
+        if error.problems[0].rule != "damaged":
+            raise
+        set_aside(path)
+        earlier = None
     write_json(
         path,
         {
@@ -132,14 +145,15 @@ def read_sweep(folder: Path) -> SweepRecord | None:
     return _read(folder / FILE) if (folder / FILE).exists() else None
 
 
-def read_sweeps(results: ResultsFolder) -> list[SweepRecord]:
-    """The sweeps of a results folder, the oldest first.
-
-    Raises:
-        InputError: a record is damaged or of another format version.
-    """
-    records = [_read(folder / FILE) for folder in results.sweeps(FILE)]
-    return sorted(records, key=lambda record: (record.created or "", record.sweep.name))
+def read_sweeps(results: ResultsFolder) -> tuple[list[SweepRecord], dict[str, str]]:
+    """The sweeps of a results folder, the oldest first; and the name of each whose record cannot be read, with why."""
+    records, unreadable = [], {}
+    for folder in results.sweeps(FILE):
+        try:
+            records.append(_read(folder / FILE))
+        except InputError as error:
+            unreadable[folder.name] = error.line
+    return sorted(records, key=lambda record: (record.created or "", record.sweep.name)), unreadable
 
 
 def write_links(folder: Path, links: Links) -> None:
@@ -154,21 +168,22 @@ def write_links(folder: Path, links: Links) -> None:
 
 
 def read_links(folder: Path) -> Links:
-    """The addresses that `write_links` wrote; none if the sweep was never tracked.
+    """The addresses that `write_links` wrote; none if the sweep was never tracked, or if the file is damaged.
 
-    Raises:
-        InputError: the file is damaged.
+    The next shipment writes the file again.
     """
-    path = folder / LINKS_FILE
-    if not path.exists():
+    try:
+        pages = read_json(folder / LINKS_FILE, hint=HINT, shape={ANY_KEY: str})
+    except InputError:
         return Links()
-    pages = read_json(path, hint=HINT)
     sweep, runs, serve = (pages.pop(name, None) for name in ("", "runs", "serve"))
     return Links(sweep=sweep, runs=runs, serve=serve, trials=pages)
 
 
 def _read(path: Path) -> SweepRecord:
-    value = read_json(path, versions=(FORMAT_VERSION,), hint=HINT)
+    value = read_json(path, versions=(FORMAT_VERSION,), hint=HINT, shape=SHAPE)
+    if value["name"] != path.parent.name:
+        raise damaged(path, f"record of the sweep {value['name']!r}", HINT)
     return SweepRecord(
         sweep=SweepInfo(name=value["name"], title=value["title"], command=value["command"], config=value["config"]),
         experiment_name=value["experiment"],

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
+from mucon.errors import InputError
 from sweeps.service.plan.plan import Plan
 from sweeps.service.plan.sweep_folder import read_links, read_sweep
 from sweeps.service.report.figures.picture import Picture
@@ -85,7 +86,10 @@ def inline_svg(picture: Picture, svg: str) -> str:
 
 
 def _about(plan: Plan, trainings: Mapping[str, Training]) -> Iterator[str]:
-    record = read_sweep(plan.folder)
+    try:
+        record = read_sweep(plan.folder)
+    except InputError:  # damaged; the command reports it
+        record = None
     states = Counter(training.state for training in trainings.values())
     counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     yield f"<p>Sweep <strong>{escape(plan.name)}</strong>: {len(trainings)} trials ({counts})</p>"

@@ -131,9 +131,10 @@ def read_trainings(standing: Standing) -> dict[str, Training]:
         first, reading = evaluations[0], plan.results.reading(identity)
         results = [standing.results[cell.key] for cell in evaluations]
         worst = next((result for result in reversed(results) if not result.is_finished), results[0])
-        since_start = [0.0, *(seconds for _, seconds in reading.curve("seconds"))]
+        whole = None if reading.damage else reading
+        since_start = [0.0, *(seconds for _, seconds in whole.curve("seconds"))] if whole else [0.0]
         durations = [after - before for before, after in itertools.pairwise(since_start)]
-        config = flatten(reading.trial["config"]) if reading.exists else {}
+        config = flatten(whole.trial["config"]) if whole and whole.exists else {}
         trainings[identity] = Training(
             identity=identity,
             rows=tuple(rows[identity]),
@@ -141,11 +142,11 @@ def read_trainings(standing: Standing) -> dict[str, Training]:
             seed=first.seed,
             state=worst.state,
             reason=worst.reason,
-            epochs=reading.n_epochs,
+            epochs=whole.n_epochs if whole else 0,
             epoch_seconds=statistics.median(durations) if durations else None,
-            curves={metric: curve for metric in CURVES if (curve := reading.curve(metric))},
+            curves={metric: curve for metric in CURVES if whole and (curve := whole.curve(metric))},
             config={path: value for path, value in config.items() if path != "seed"},
-            environment=flatten(reading.environment),
+            environment=flatten(whole.environment) if whole else {},
             link=links.trials.get(identity),
         )
     return trainings

@@ -170,6 +170,8 @@ def _parts(store: Store, trial: Trial) -> tuple[list[Video], list[Video]]:
 
 def _missing_epochs(trial: Trial, results: ResultsFolder) -> int:
     reading = results.reading(trial.identity)
+    if reading.damage is not None:
+        return trial.training.epochs
     return 0 if reading.is_trained else max(trial.training.epochs - reading.n_epochs, 0)
 
 

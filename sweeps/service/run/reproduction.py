@@ -134,6 +134,7 @@ def finished_trial(folder: TrialFolder) -> TrialReading:
         InputError: it has not finished, or its files are of another format.
     """
     reading = TrialReading(folder)
+    reading.check()
     if reading.first_result is None:
         state, reason = reading.state()
         raise InputError(

@@ -28,7 +28,7 @@ from sweeps.service.run.reasons import reason_of
 from sweeps.service.trials import journal, lease, provenance
 from sweeps.service.trials.folder import State, TrialFolder
 from sweeps.service.trials.journal import Journal
-from sweeps.service.trials.json_files import write_json
+from sweeps.service.trials.json_files import set_aside, write_json
 from sweeps.service.trials.lease import Lease, LeaseLostError
 from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
@@ -71,7 +71,7 @@ def run_trial(
         The outcome, which is also recorded in the trial's directory; a failure is an outcome, not an exception.
 
     Raises:
-        InputError: the directory is damaged, of an unknown format version, or cannot be converted.
+        InputError: the directory is of an unknown format version, or cannot be converted.
     """
     folder = results.trial(trial.identity)
     while (held := lease.acquire(folder.path, duration=lease_duration)) is None:
@@ -79,11 +79,12 @@ def run_trial(
             return Outcome(State.STOPPED, "stopped while another process trained it")
         time.sleep(LEASE_POLL_SECONDS)
     with held:
+        folder.mend(trial.evaluation)
         folder.upgrade(is_held=True)
-        if TrialReading(folder).result(trial.evaluation) is not None:
-            return Outcome(State.FINISHED)
-        if not should_stop():
-            with Journal(folder.journal_path) as written:
+        with Journal(folder.journal_path) as written:
+            if TrialReading(folder).result(trial.evaluation) is not None:
+                return Outcome(State.FINISHED)
+            if not should_stop():
                 attempt = _Attempt(trial, folder, held, written, provenance.resolve_device(device), should_stop, report)
                 return attempt.run(command)
     return Outcome(*TrialReading(folder).state(trial.evaluation))  # stopped before it began
@@ -96,7 +97,7 @@ def mark_failed(trial: Trial, results: ResultsFolder, reason: str) -> Outcome:
         The outcome in the directory: not failed if the trial is finished or held by another process.
     """
     folder = results.trial(trial.identity)
-    if TrialReading(folder).result(trial.evaluation) is None and (held := lease.acquire(folder.path)) is not None:
+    if not folder.result_path(trial.evaluation).exists() and (held := lease.acquire(folder.path)) is not None:
         with held, Journal(folder.journal_path) as written:
             written.status(State.FAILED, reason=reason, host=socket.gethostname(), pid=os.getpid())
     return Outcome(*TrialReading(folder).state(trial.evaluation))
@@ -141,6 +142,21 @@ class _Attempt:
             raise
         self._record_start(command, {"data": {"dim": store.manifest.dim, "dtype": store.manifest.dtype}})
         self._check_data(store)
+        try:
+            self._do_the_rest(store)
+        except InputError as error:
+            if not any(p.rule in ("damaged", "missing") and self._is_of_checkpoint(p.place) for p in error.problems):
+                raise
+            self.held.check()
+            for path in (self.folder.run_path, self.folder.training_path):
+                if path.exists():
+                    set_aside(path)
+            self._do_the_rest(store)
+
+    def _is_of_checkpoint(self, place: str) -> bool:
+        return place.startswith(str(self.folder.checkpoint_path))
+
+    def _do_the_rest(self, store: Store) -> None:
         if TrialReading(self.folder).is_trained:
             predictor = method_named(self.trial.method).load(self.folder.checkpoint_path)
             weights = predictor.weights_sha256()

@@ -59,16 +59,18 @@ class Shipment:
         shipped: identities of the trials whose runs are up to date.
         pending: identity -> reason why the run is not up to date.
         unreachable: error message if the server could not be reached.
+        unreadable: reason why the record of the sweep could not be read; its trials are not shipped.
     """
 
     shipped: tuple[str, ...] = ()
     pending: Mapping[str, str] = field(default_factory=dict)
     unreachable: str | None = None
+    unreadable: str | None = None
 
     @property
     def complete(self) -> bool:
         """Whether the server has everything."""
-        return not self.pending and self.unreachable is None
+        return not self.pending and self.unreachable is None and self.unreadable is None
 
     def lines(self, results: object, uri: str) -> list[str]:
         """Lines for the terminal; none if the server has everything.
@@ -76,6 +78,8 @@ class Shipment:
         >>> Shipment(pending={"ab": "no answer"}, unreachable="no answer").lines("results", "http://h:1")[-1]
         'to send it later: mucon-sweeps sync results --tracking-uri http://h:1'
         """
+        if self.unreadable is not None:
+            return [self.unreadable]
         if self.complete:
             return []
         if self.unreachable is not None:

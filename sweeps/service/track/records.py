@@ -112,6 +112,7 @@ def read_record(reading: TrialReading) -> TrialRecord | None:
     Raises:
         InputError: the directory is of another format version or damaged.
     """
+    reading.check()
     if not reading.exists:
         return None
     trial = reading.trial

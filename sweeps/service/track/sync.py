@@ -34,7 +34,7 @@ def sync(
         Sweep's name -> its shipment.
 
     Raises:
-        InputError: no trials, a damaged record, or a server that does not respond.
+        InputError: no trials, or a server that does not respond.
     """
     trials = {folder.identity: folder for folder in results.trials()}
     if not trials:
@@ -47,11 +47,11 @@ def sync(
                 hint="name another results folder",
             )
         )
-    sweeps = read_sweeps(results)
+    sweeps, unreadable = read_sweeps(results)
     others = sorted(set(trials) - {identity for sweep in sweeps for identity in sweep.rows})
-    if others:
+    if others and not unreadable:  # they may belong to a sweep whose record cannot be read
         sweeps.append(_others(results, others, sweeps))
-    shipments: dict[str, Shipment] = {}
+    shipments = {name: Shipment(unreadable=reason) for name, reason in unreadable.items()}
     for record in sweeps:
         folders = [trials[identity] for identity in record.rows if identity in trials]
         with Tracker(uri, record.experiment_name, record.sweep, record.rows) as tracker:

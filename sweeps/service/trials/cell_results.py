@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mucon.errors import InputError
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.reading import TrialReading, values_of
 
@@ -56,16 +57,23 @@ def table_values(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def read_result(reading: TrialReading, evaluation: str) -> CellResult:
-    """State and scores of an evaluation of a trial.
+    """State and scores of an evaluation of a trial; a damaged file is a state with its name as the reason.
 
     Args:
         reading: the trial's directory.
         evaluation: identity of the evaluation.
 
     Raises:
-        InputError: a file is damaged or of another format version.
+        InputError: a file is of another format version.
     """
-    result = reading.result(evaluation)
+    if reading.damage is not None:
+        return CellResult(State.DAMAGED, reading.damage)
+    try:
+        result = reading.result(evaluation)
+    except InputError as error:
+        if error.problems[0].rule != "damaged":
+            raise
+        return CellResult(State.DAMAGED, error.line)
     if result is None:
         return CellResult(*reading.state(evaluation))
     return CellResult(State.FINISHED, None, table_values(result), result.get("undefined", {}), len(result["per_video"]))

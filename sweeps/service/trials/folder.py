@@ -27,11 +27,24 @@ from typing import Any
 from mucon.errors import InputError, Problem
 from storage import failpoints
 from sweeps.service.trials import lease
-from sweeps.service.trials.json_files import read_json, write_json
+from sweeps.service.trials.identity import is_identity
+from sweeps.service.trials.json_files import ANY_KEY, NUMBER, SCORE, damaged, misfit, read_json, set_aside, write_json
 
 FORMAT_VERSION = 2
 READABLE_VERSIONS = (1, 2)
 """Format versions of trial.json and result.json that are read; their content is the same."""
+HINT = "run the sweep again: it renames the file and makes it again"
+TRIAL_SHAPE = {
+    **{"identity": str, "split": (str, int), "seed": int, "config": {}, "store": str, "data_fingerprint": str},
+    **{"part": str, "numerics": object},
+}
+TRAINING_SHAPE = {"weights_sha256": str, "train_seconds": NUMBER}
+RESULT_SHAPE = {
+    **TRAINING_SHAPE,
+    "evaluation": str,
+    "scores": {ANY_KEY: {ANY_KEY: SCORE}},
+    "per_video": [{"id": str}],
+}
 
 
 class State(StrEnum):
@@ -47,9 +60,11 @@ class State(StrEnum):
     """Interrupted with a checkpoint."""
     DIVERGED = "diverged"
     """A loss became NaN or infinite; training again would give the same bits."""
+    DAMAGED = "damaged"
+    """A file of its directory is damaged; a run renames the file and makes it again."""
 
 
-TO_RUN = frozenset({State.MISSING, State.RUNNING, State.LOST, State.FAILED, State.STOPPED})
+TO_RUN = frozenset({State.MISSING, State.RUNNING, State.LOST, State.FAILED, State.STOPPED, State.DAMAGED})
 """States of trials that a sweep runs or waits for."""
 
 
@@ -114,7 +129,7 @@ class TrialFolder:
         """Writes trial.json unless it exists; `data` is added to an existing file that lacks it."""
         if not self.trial_path.exists():
             write_json(self.trial_path, {"format_version": FORMAT_VERSION, **trial})
-        elif "data" in trial and "data" not in (existing := read_versioned(self.trial_path)):
+        elif "data" in trial and "data" not in (existing := read_versioned(self.trial_path, TRIAL_SHAPE)):
             write_json(self.trial_path, {**existing, "data": trial["data"]})
 
     def write_training(self, *, weights_sha256: str, train_seconds: float) -> None:
@@ -129,6 +144,31 @@ class TrialFolder:
         path.parent.mkdir(parents=True, exist_ok=True)
         value = {"identity": self.identity, "evaluation": evaluation, "first": first, **result}
         write_json(path, {"format_version": FORMAT_VERSION, **value})
+
+    def mend(self, evaluation: str) -> None:
+        """Renames the damaged files that a run of an evaluation needs, so that the run makes them again.
+
+        The journal mends itself. Only the holder of the trial's lease may call this.
+
+        Raises:
+            InputError: a file is of another format version.
+        """
+        first = self.path / "result.json"
+        for parent in (self.run_path, self.path / "evaluations", self.evaluation_path(evaluation)):
+            if parent.exists() and not parent.is_dir():
+                set_aside(parent)
+        for path in (first, self.trial_path, self.training_path, self.result_path(evaluation)):
+            shape = {self.trial_path: TRIAL_SHAPE, self.training_path: TRAINING_SHAPE}.get(path, RESULT_SHAPE)
+            try:
+                if path.exists():
+                    content = read_versioned(path, shape)
+                    if content.get("evaluation") != evaluation and path == self.result_path(evaluation):
+                        raise damaged(path, f"result of the evaluation {content['evaluation']!r}", HINT)
+                    _check_result(path, content if shape is RESULT_SHAPE else {})
+            except InputError as error:
+                if error.problems[0].rule != "damaged":
+                    raise
+                set_aside(path)
 
     def upgrade(self, *, is_held: bool = False) -> None:
         """Converts a directory of format 1: its first evaluation moves under `evaluations/`. Nothing is retrained.
@@ -165,8 +205,10 @@ class TrialFolder:
 
     def _move_first(self, old: Path) -> None:
         """Moves the first evaluation; the old result is removed last, so that an interrupted move is repeated."""
-        result = read_versioned(old)
+        result = read_versioned(old, RESULT_SHAPE)
         evaluation = str(result["evaluation"])
+        if not is_identity(evaluation):
+            raise damaged(old, f"evaluation {evaluation!r}", HINT)
         predictions = self.path / "predictions"
         self.evaluation_path(evaluation).mkdir(parents=True, exist_ok=True)
         failpoints.reach("sweeps.trials.upgrade")
@@ -178,15 +220,27 @@ class TrialFolder:
         write_json(self.result_path(evaluation), {**result, "format_version": FORMAT_VERSION, "first": True})
         failpoints.reach("sweeps.trials.upgrade")
         if self.trial_path.exists():
-            write_json(self.trial_path, {**read_versioned(self.trial_path), "format_version": FORMAT_VERSION})
+            trial = read_versioned(self.trial_path, TRIAL_SHAPE)
+            write_json(self.trial_path, {**trial, "format_version": FORMAT_VERSION})
         failpoints.reach("sweeps.trials.upgrade")
         old.unlink()
 
 
-def read_versioned(path: Path) -> dict[str, Any]:
+def _check_result(path: Path, result: Mapping[str, Any]) -> None:
+    """Checks the scores of each video, which takes too long for every reading."""
+    for row in result.get("per_video", ()):
+        wrong = misfit(row, {prediction: {ANY_KEY: SCORE} for prediction in result["scores"] if prediction in row})
+        if wrong:
+            raise damaged(path, f"{row['id']}: {wrong}", HINT)
+    wrong = misfit(result.get("seconds", {}), {ANY_KEY: NUMBER})
+    if wrong:
+        raise damaged(path, wrong, HINT)
+
+
+def read_versioned(path: Path, shape: Mapping[str, Any]) -> dict[str, Any]:
     """A trial's JSON file.
 
     Raises:
-        InputError: the file is missing, damaged or of another format version.
+        InputError: the file is missing, damaged, of another format version or of another shape.
     """
-    return read_json(path, versions=READABLE_VERSIONS, hint="delete that trial's folder to train it again")
+    return read_json(path, versions=READABLE_VERSIONS, hint=HINT, shape=shape)

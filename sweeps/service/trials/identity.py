@@ -6,11 +6,21 @@ separate identity.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import mucon
 from mucon.configuration import DEFAULT_METHOD
-from mucon.identity.fingerprint import digest
+from mucon.identity.fingerprint import DIGITS, digest
+
+
+def is_identity(text: object) -> bool:
+    """Whether a value is an identity of a trial or an evaluation, which are parts of paths.
+
+    >>> is_identity("0123456789abcdef"), is_identity("../../elsewhere")
+    (True, False)
+    """
+    return isinstance(text, str) and re.fullmatch(f"[0-9a-f]{{{DIGITS}}}", text) is not None
 
 
 def training_identity(

@@ -7,9 +7,29 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from sweeps.service.trials.json_files import ANY_KEY, SCORE, misfit, set_aside
 
 Record = dict[str, Any]
+SHAPES: dict[str, dict[str, Any]] = {
+    "epoch": {"step": int, "timestamp": int, "metrics": {ANY_KEY: SCORE}},
+    "status": {"status": str, "timestamp": int, "reason": (str, type(None)), "host": str, "pid": int},
+    "environment": {"timestamp": int},
+}
+"""The shape of the records of each kind; other kinds have any."""
+
+
+class Content(NamedTuple):
+    """What a journal contains.
+
+    Attributes:
+        records: the records of the whole lines.
+        damaged: the first line that is no record, from 1, and what is wrong with it; None without such a line.
+    """
+
+    records: list[Record]
+    damaged: str | None = None
 
 
 def milliseconds() -> int:
@@ -17,28 +37,37 @@ def milliseconds() -> int:
     return time.time_ns() // 1_000_000
 
 
-def read(path: Path, offset: int = 0) -> tuple[list[Record], int]:
-    """Reads the complete lines of a journal from an offset on.
+def read(path: Path) -> Content:
+    """Reads the complete lines of a journal; a missing file is an empty journal.
 
-    A last line without a line feed is still being written or was cut off by a kill; the next call reads it.
-
-    Args:
-        path: the journal; a missing file is an empty journal.
-        offset: bytes already read; an offset beyond the end of the file (the file was cut) restarts at 0.
-
-    Returns:
-        The records and the offset for the next call.
+    A last line without a line feed is still being written or was cut off by a kill, and is left out.
     """
     try:
-        with path.open("rb") as file:
-            if offset > os.fstat(file.fileno()).st_size:
-                offset = 0
-            file.seek(offset)
-            data = file.read()
+        lines = path.read_bytes().split(b"\n")[:-1]
     except FileNotFoundError:
-        return [], 0
-    whole = data[: data.rfind(b"\n") + 1]
-    return [json.loads(line) for line in whole.splitlines() if line.strip()], offset + len(whole)
+        return Content([])
+    except OSError as error:
+        return Content([], str(error))
+    records, damaged = [], None
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        record, wrong = _parsed(line)
+        if wrong:
+            damaged = damaged or f"line {number}: {wrong}"
+        else:
+            records.append(record)
+    return Content(records, damaged)
+
+
+def _parsed(line: bytes) -> tuple[Record, str]:
+    """The record of a line, and what is wrong with it."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return {}, str(error)
+    wrong = misfit(record, {"kind": str})
+    return record, wrong or misfit(record, SHAPES.get(record["kind"], {}))
 
 
 def last_status(records: list[Record]) -> Record | None:
@@ -49,8 +78,9 @@ def last_status(records: list[Record]) -> Record | None:
 class Journal:
     """Appends to a journal; only the owner of the trial's lease opens one.
 
-    Opening removes an incomplete last line. Each epoch has one record: an epoch after the last checkpoint that is
-    trained again (to the same bits) keeps its first record, whose timestamp a tracking server may already have.
+    Opening removes an incomplete last line. A damaged journal is renamed, and its whole lines are kept. Each epoch has
+    one record: an epoch after the last checkpoint that is trained again (to the same bits) keeps its first record,
+    whose timestamp a tracking server may already have.
 
     Args:
         path: the file; it is created together with its folder.
@@ -58,10 +88,19 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        records, end = read(path)
+        records, damaged = read(path)
         self._steps = {record["step"] for record in records if record["kind"] == "epoch"}
-        self._file = path.open("ab")
-        self._file.truncate(end)
+        if damaged is None:
+            self._file = path.open("ab")
+            self._file.truncate(path.read_bytes().rfind(b"\n") + 1)
+        else:
+            repaired = path.with_name(f".{path.name}.{os.getpid()}")
+            self._file = repaired.open("wb")
+            for record in (*records, {"kind": "repair", "timestamp": milliseconds(), "damaged": damaged}):
+                self.append(record)
+            os.fsync(self._file.fileno())
+            set_aside(path)
+            repaired.replace(path)
 
     def __enter__(self) -> Journal:
         return self

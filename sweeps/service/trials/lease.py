@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import socket
 import threading
 import time
@@ -17,6 +18,9 @@ import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from sweeps.service.trials.json_files import NUMBER, misfit, set_aside
+
+_LEASE_FILE = re.compile(r"lease-(\d+)\.json")
 LEASE_SECONDS = 45.0
 """Seconds after its last renewal at which a lease expires."""
 RENEWALS_PER_LEASE = 4.5
@@ -109,11 +113,11 @@ class Lease:
     def _keep(self) -> None:
         while not self._released.wait(self._duration / RENEWALS_PER_LEASE):
             started = time.monotonic()
-            if self._lost or started > self._valid_until or _newest(self._folder) != self._number:
-                self._lost = True
-                return
             # a disk that does not respond: the next round tries again, or the lease expires
             with contextlib.suppress(OSError):
+                if self._lost or started > self._valid_until or _newest(self._folder) != self._number:
+                    self._lost = True
+                    return
                 self._write(expires=time.time() + self._duration)
                 self._valid_until = started + self._duration
 
@@ -136,6 +140,8 @@ def acquire(folder: Path, *, duration: float = LEASE_SECONDS) -> Lease | None:
     Returns:
         A lease that renews itself; None if another process holds it.
     """
+    if folder.exists() and not folder.is_dir():
+        set_aside(folder)
     folder.mkdir(parents=True, exist_ok=True)
     newest = _newest(folder)
     if newest:
@@ -160,7 +166,8 @@ def acquire(folder: Path, *, duration: float = LEASE_SECONDS) -> Lease | None:
         return None
     for number in _numbers(folder):
         if number < newest:
-            _path(folder, number).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                _path(folder, number).unlink(missing_ok=True)
     return Lease(folder, newest + 1, mine, duration)
 
 
@@ -169,7 +176,7 @@ def _path(folder: Path, number: int) -> Path:
 
 
 def _numbers(folder: Path) -> list[int]:
-    return [int(path.stem.removeprefix("lease-")) for path in folder.glob("lease-*.json")]
+    return [int(match[1]) for path in folder.glob("lease-*.json") if (match := _LEASE_FILE.fullmatch(path.name))]
 
 
 def _newest(folder: Path) -> int:
@@ -177,16 +184,19 @@ def _newest(folder: Path) -> int:
 
 
 def _read(folder: Path, number: int) -> Holder | None:
-    """The holder in a lease file; an unknown, living one while the file has no content yet."""
+    """The holder in a lease file; an unknown, living one for a while if the file has no content yet or is damaged."""
     path = _path(folder, number)
     try:
-        text = path.read_text()
+        content = b"" if path.is_dir() else path.read_bytes()
         written = path.stat().st_mtime
     except FileNotFoundError:
         return None
     try:
-        return Holder(**json.loads(text))
-    except json.JSONDecodeError:
+        value = json.loads(content)
+        if misfit(value, {"token": str, "host": str, "pid": int, "process_start": int, "expires": NUMBER}):
+            raise ValueError
+        return Holder(**value)
+    except (TypeError, ValueError, RecursionError):
         return Holder(token="", host="unknown", pid=0, process_start=-1, expires=written + LEASE_SECONDS)
 
 

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+from mucon.errors import InputError
 from sweeps.service.trials import journal, lease
-from sweeps.service.trials.folder import State, TrialFolder, read_versioned
+from sweeps.service.trials.folder import (
+    HINT,
+    RESULT_SHAPE,
+    TRAINING_SHAPE,
+    TRIAL_SHAPE,
+    State,
+    TrialFolder,
+    read_versioned,
+)
 from sweeps.service.trials.journal import Record
+from sweeps.service.trials.json_files import damaged
 
 LOSS = "loss.total"
 ACCURACY = "progress.full.mof"
@@ -34,12 +45,18 @@ class TrialReading:
         InputError: a file is damaged or of another format version.
 
     Args:
-        folder: the trial's directory; a directory of format 1 is converted.
+        folder: the trial's directory; a directory of format 1 is converted, unless it is damaged.
     """
 
     def __init__(self, folder: TrialFolder) -> None:
-        folder.upgrade()
         self.folder = folder
+        self._damage: InputError | None = None
+        try:
+            folder.upgrade()
+        except InputError as error:
+            if error.problems[0].rule != "damaged":
+                raise
+            self._damage = error
 
     @property
     def exists(self) -> bool:
@@ -49,17 +66,21 @@ class TrialReading:
     @cached_property
     def trial(self) -> dict[str, Any]:
         """trial.json."""
-        return read_versioned(self.folder.trial_path)
+        return read_versioned(self.folder.trial_path, TRIAL_SHAPE)
 
     @cached_property
     def records(self) -> list[Record]:
         """The journal."""
-        return journal.read(self.folder.journal_path)[0]
+        records, wrong = journal.read(self.folder.journal_path)
+        if wrong is not None:
+            raise damaged(self.folder.journal_path, wrong, "run the sweep again: it keeps the whole lines")
+        return records
 
     @cached_property
     def training(self) -> dict[str, Any] | None:
         """training.json; None while the training has not finished."""
-        return read_versioned(self.folder.training_path) if self.folder.training_path.exists() else None
+        path = self.folder.training_path
+        return read_versioned(path, TRAINING_SHAPE) if path.exists() else None
 
     @property
     def is_trained(self) -> bool:
@@ -70,7 +91,7 @@ class TrialReading:
     def results(self) -> dict[str, dict[str, Any]]:
         """Results by identity of the evaluation: the first one, then the others sorted by identity."""
         paths = sorted(self.folder.path.glob("evaluations/*/result.json"))
-        results = {path.parent.name: read_versioned(path) for path in paths}
+        results = {path.parent.name: self._read_result(path) for path in paths}
         return dict(sorted(results.items(), key=lambda item: (not item[1].get("first", False), item[0])))
 
     @property
@@ -86,7 +107,32 @@ class TrialReading:
     def result(self, evaluation: str) -> dict[str, Any] | None:
         """The result of an evaluation; None if there is none yet."""
         path = self.folder.result_path(evaluation)
-        return read_versioned(path) if path.exists() else None
+        return self._read_result(path) if path.exists() else None
+
+    def _read_result(self, path: Path) -> dict[str, Any]:
+        result = read_versioned(path, RESULT_SHAPE)
+        if result["evaluation"] != path.parent.name:
+            raise damaged(path, f"result of the evaluation {result['evaluation']!r}", HINT)
+        return result
+
+    def check(self) -> None:
+        """Reads all files besides the results, so that a damaged one is an error here and not at its first use."""
+        if self._damage is not None:
+            raise self._damage
+        if self.exists:
+            _ = self.trial
+        _ = self.training, self.records, self.state()
+
+    @cached_property
+    def damage(self) -> str | None:
+        """The damaged file and what is wrong with it, as one line; None if `check` finds none."""
+        try:
+            self.check()
+        except InputError as error:
+            if any(problem.rule != "damaged" for problem in error.problems):
+                raise
+            return error.line
+        return None
 
     def state(self, evaluation: str | None = None) -> tuple[State, str | None]:
         """The state and, if there is one, its reason.
@@ -103,6 +149,8 @@ class TrialReading:
         status = self.last_status
         if status is None:
             return State.MISSING, None
+        if status["status"] not in list(State):
+            raise damaged(self.folder.journal_path, f"state {status['status']!r}", HINT)
         state = State(status["status"])
         if state is State.RUNNING:
             return State.LOST, f"process {status['pid']} on {status['host']} died without a final status"

@@ -21,8 +21,8 @@ from sweeps.service.spec.experiment import Experiment
 from sweeps.service.tables.baselines import BLIND
 from sweeps.service.tables.latex import escaped
 from sweeps.service.tables.standing import Standing
+from sweeps.service.trials.folder import State
 from tests.helpers.planted_sweeps import EVALUATION, Unfinished, make_sweep
-from tests.helpers.refusals import refused
 from tests.sweeps import small
 
 ROWS = ("50 %_box & {a|b}", "[bell] ~ #1*", "<trapezoid> $x^2$ \\ –")
@@ -266,8 +266,9 @@ def test_finished_cells_are_read_once(plan: Plan) -> None:
     finished.write_text("no longer a result")
     try:
         assert Standing.of(plan, earlier=first.results).results == first.results
-        with refused("damaged", place=str(finished), n=1):
-            Standing.of(plan)
+        damaged = Standing.of(plan).results[plan.cells[0].key]
+        assert damaged.state is State.DAMAGED
+        assert str(finished) in str(damaged.reason)
     finally:
         finished.write_bytes(content)
 

@@ -270,7 +270,7 @@ def test_a_damaged_result_and_one_of_an_unknown_version_are_refused_and_left_alo
         path = results.trial(BOX).path / "result.json"
         path.write_text(text)
         with refused(rule, place=str(path), n=1) as refusal:
-            results.reading(BOX)
+            results.reading(BOX).check()
         if value is not None:
             assert refusal.values == [value]
         assert path.read_text() == text
