@@ -1,13 +1,17 @@
-"""Values and durations as text, and printing of plain lines."""
+"""Values and durations as text, printing of plain lines, and removal of secrets."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
+import unicodedata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
 
 def duration(seconds: float) -> str:
@@ -67,6 +71,61 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+def printable(text: str) -> str:
+    r"""The text with control characters besides tab and line feed, and halves of characters, as escapes.
+
+    >>> print(printable("a\x1b[31m \ud83c [b]"))
+    a\x1b[31m \ud83c [b]
+    """
+    return "".join(
+        ascii(sign)[1:-1] if unicodedata.category(sign) in ("Cc", "Cs") and sign not in "\t\n" else sign
+        for sign in text
+    )
+
+
+def plain(text: object, style: str = "") -> Text:
+    """A text as rich shows it as it is written: without markup, highlighting or control characters."""
+    from rich.text import Text
+
+    return Text(printable(str(text)), style=style)
+
+
+_MARKDOWN = re.compile(r"[\\`*\[\]<|~$]|(?<!\w)_|_(?!\w)")
+
+
+def in_markdown(text: str) -> str:
+    r"""The text on one line, with a backslash before each character that Markdown would interpret.
+
+    >>> print(in_markdown("a|b [s] 2*3 full_mof _x_"))
+    a\|b \[s\] 2\*3 full_mof \_x\_
+    """
+    return _MARKDOWN.sub(r"\\\g<0>", " ".join(text.split("\n")))
+
+
 def say(console: Console, line: str) -> None:
-    """Prints a line without markup, highlighting or wrapping."""
-    console.print(line, markup=False, highlight=False, soft_wrap=True)
+    """Prints a line as it is written, without wrapping."""
+    console.print(plain(line), soft_wrap=True)
+
+
+_SECRET_WORDS = "password|passwd|pwd|token|secret|api_?key|access_?key|credential|passphrase"
+_SECRETS = (
+    (re.compile(r"([a-z][a-z0-9+.-]*://[^\s/:@?#'\"]*:)[^\s'\"]+(@)", re.IGNORECASE), r"\1***\2"),
+    (re.compile(rf"([?&;][\w.-]*(?:{_SECRET_WORDS})[\w.-]*=)[^\s&;#'\"]+", re.IGNORECASE), r"\1***"),
+)
+_SECRET_NAME = re.compile(_SECRET_WORDS, re.IGNORECASE)
+MIN_SECRET = 6
+"""Characters of the shortest value of a variable that is replaced; shorter ones occur in words."""
+
+
+def redacted(text: str) -> str:
+    """The text without secrets: passwords in addresses and values of environment variables such as PGPASSWORD.
+
+    >>> redacted("--tracking-uri postgresql://me:se@cret@host/db?sslpassword=x&sslmode=on")
+    '--tracking-uri postgresql://me:***@host/db?sslpassword=***&sslmode=on'
+    """
+    for pattern, replacement in _SECRETS:
+        text = pattern.sub(replacement, text)
+    for name, value in os.environ.items():
+        if _SECRET_NAME.search(name) and len(value) >= MIN_SECRET and not name.endswith("_PATH"):
+            text = text.replace(value, "***")
+    return text

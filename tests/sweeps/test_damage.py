@@ -226,6 +226,7 @@ def test_a_run_renames_what_is_damaged_and_comes_to_the_same_weights(
     assert len(list(folder.path.rglob("*.damaged-1"))) >= 1
     reading = results.reading(trial.identity)
     assert reading.damage is None
+    assert reading.exists
     assert reading.result(trial.evaluation) is not None
     assert [record["kind"] for record in reading.records].count("repair") == (name == "journal.jsonl")
 

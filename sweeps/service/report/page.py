@@ -82,7 +82,8 @@ def inline_svg(picture: Picture, svg: str) -> str:
     for colour, name in ((INK, "ink"), (PALE, "pale"), (RULE, "rule"), (BAR, "bar"), (PAPER, "paper")):
         svg = re.sub(rf"((?:fill|stroke): ){colour}\b", rf"\1var(--{name})", svg, flags=re.IGNORECASE)
     label = f' role="img" aria-label="{escape(picture.title)}"'
-    return re.sub(r'^<svg ([^>]*?)width="[\d.]+pt" height="[\d.]+pt"|^<svg', rf"<svg{label} \1", svg, count=1)
+    opening = r'^<svg ([^>]*?)width="[\d.]+pt" height="[\d.]+pt"|^<svg'
+    return re.sub(opening, lambda match: f"<svg{label} {match[1] or ''}", svg, count=1)
 
 
 def _about(plan: Plan, trainings: Mapping[str, Training]) -> Iterator[str]:

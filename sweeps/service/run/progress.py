@@ -13,7 +13,7 @@ from rich.table import Table
 
 from sweeps.service.plan.cells import Cell
 from sweeps.service.run.worker import Outcome
-from sweeps.service.text import clock, say
+from sweeps.service.text import clock, plain, say
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.reading import LOSS, accuracy_of
 
@@ -144,12 +144,14 @@ class Progress:
         return {self._cells[key].identity for key in keys}
 
     def _table(self) -> Table:
-        table = Table(title=f"{self._count()} trials{self._left().rstrip(';')}", title_justify="left")
+        table = Table(
+            title=plain(f"{self._count()} trials{self._left().rstrip(';')}", "table.title"), title_justify="left"
+        )
         table.add_column("trial")
         for head in ("epoch", "loss", "training MoF", "left"):
             table.add_column(head, justify="right")
         for key, trial in self._running.items():
-            table.add_row(str(self._cells[key]), *_facts(trial))
+            table.add_row(plain(self._cells[key]), *_facts(trial))
         return table
 
 

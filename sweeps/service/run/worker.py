@@ -82,7 +82,11 @@ def run_trial(
         folder.mend(trial.evaluation)
         folder.upgrade(is_held=True)
         with Journal(folder.journal_path) as written:
-            if TrialReading(folder).result(trial.evaluation) is not None:
+            result = TrialReading(folder).result(trial.evaluation)
+            if result is not None:
+                folder.write_trial({**trial.to_dict(), "created": _now()})  # both exist unless they were damaged
+                if not folder.training_path.exists():
+                    folder.write_training(**{name: result[name] for name in ("weights_sha256", "train_seconds")})
                 return Outcome(State.FINISHED)
             if not should_stop():
                 attempt = _Attempt(trial, folder, held, written, provenance.resolve_device(device), should_stop, report)
@@ -101,6 +105,10 @@ def mark_failed(trial: Trial, results: ResultsFolder, reason: str) -> Outcome:
         with held, Journal(folder.journal_path) as written:
             written.status(State.FAILED, reason=reason, host=socket.gethostname(), pid=os.getpid())
     return Outcome(*TrialReading(folder).state(trial.evaluation))
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +177,7 @@ class _Attempt:
         self._evaluate(store, predictor, weights)
 
     def _record_start(self, command: str, facts_of_data: Mapping[str, Any]) -> None:
-        created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        self.folder.write_trial({**self.trial.to_dict(), **facts_of_data, "created": created})
+        self.folder.write_trial({**self.trial.to_dict(), **facts_of_data, "created": _now()})
         source = provenance.find_source()
         if not TrialReading(self.folder).is_trained:  # the patch belongs to the process that trained the weights
             source.write_patch(self.folder.patch_path)

@@ -12,6 +12,7 @@ from sweeps.service.spec.columns import MUCON_COLUMNS, Column, Variant
 from sweeps.service.spec.figure import Figure
 from sweeps.service.spec.problems import unknown
 from sweeps.service.spec.recipe import DEMO, WEAK
+from sweeps.service.spec.texts import name_problems, text_problems
 
 if TYPE_CHECKING:
     from mucon.configuration import Config
@@ -39,8 +40,9 @@ class Experiment:
         figure: figure of the table; None for a bar per row.
 
     Raises:
-        InputError: no row, a row without a label for each title, rows with equal labels, an unknown default row, or a
-            figure of something that the table does not contain.
+        InputError: no row, a row without a label for each title, rows with equal labels, an unknown default row, a
+            figure of something that the table does not contain, a name that no file can have, or a text that cannot be
+            shown.
     """
 
     name: str
@@ -58,7 +60,10 @@ class Experiment:
 
     def __post_init__(self) -> None:
         titles = [column.title for column in self.columns]
-        problems = [] if self.figure is None else list(self.figure.problems(self.label_titles, titles))
+        problems = [*name_problems("name", self.name), *text_problems("title", self.title)]
+        problems += text_problems("columns", *self.label_titles, *titles)
+        problems += text_problems("rows", *(label for variant in self.variants for label in variant.labels))
+        problems += [] if self.figure is None else self.figure.problems(self.label_titles, titles)
         seen: set[tuple[str, ...]] = set()
         for variant in self.variants:
             if len(variant.labels) != len(self.label_titles):
@@ -113,7 +118,7 @@ class Collection:
         splits: default splits of the store.
 
     Raises:
-        InputError: no table, or tables with equal names.
+        InputError: no table, tables with equal names, a name that no file can have, or a title that cannot be shown.
     """
 
     name: str
@@ -125,9 +130,11 @@ class Collection:
 
     def __post_init__(self) -> None:
         names = [experiment.name for experiment in self.experiments]
-        problems = [
+        files = [name.lower() for name in names]  # some file systems do not tell upper from lower case
+        problems = [*name_problems("name", self.name), *text_problems("title", self.title)]
+        problems += [
             Problem(rule="duplicate", place="tables", value=name, message=f"duplicate table {name!r} of {self.name}")
-            for name in sorted({name for name in names if names.count(name) > 1})
+            for name in sorted({name for name in names if files.count(name.lower()) > 1})
         ]
         if not names:
             problems.append(Problem(rule="missing", place="tables", message=f"{self.name} has no table"))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mucon.errors import InputError, Problem
+from mucon.errors import InputError
 from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.spec.problems import unknown
-
-_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
+from sweeps.service.spec.texts import name_problems
 
 
 def only_rows(sweep: Experiment | Collection, names: Sequence[str]) -> Experiment | Collection:
@@ -58,9 +56,9 @@ def renamed(sweep: Experiment | Collection, name: str) -> Experiment | Collectio
     """The sweep under another name, which is also the name of its folder.
 
     Raises:
-        InputError: characters that a folder's name must not contain.
+        InputError: characters that a folder's name must not contain, or too many.
     """
-    if not _NAME.fullmatch(name):
-        expected = "letters, digits, dots, hyphens and underscores, neither a dot nor a hyphen first"
-        raise InputError(Problem(rule="range", place="--name", value=name, expected=expected))
+    problems = list(name_problems("--name", name))
+    if problems:
+        raise InputError(problems)
     return replace(sweep, name=name)

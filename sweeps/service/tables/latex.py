@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 
 from mucon.metrics.catalogue import Unit
 from sweeps.service.stats.summary import Summary
 from sweeps.service.tables.table import Row, Table
+from sweeps.service.text import printable
 
 _SPECIAL = {
     ">=": r"$\geq$",
@@ -33,7 +35,18 @@ _SPECIAL = {
     "–": "--",
     "\n": " ",
 }
-_ANY_SPECIAL = re.compile("|".join(re.escape(sign) for sign in _SPECIAL))
+_SYMBOLS = {
+    **{"≥": r"\geq", "≤": r"\leq", "≠": r"\neq", "≈": r"\approx", "∞": r"\infty", "→": r"\rightarrow"},
+    **{"←": r"\leftarrow", "−": "-", "·": r"\cdot", "µ": r"\mu", "°": r"^{\circ}", "²": "^{2}", "³": "^{3}"},
+}
+_SIGNS = {"…": r"\dots{}", "“": "``", "”": "''", "‘": "`", "’": "'", "—": "---", "\xa0": " ", "ß": r"\ss{}"}
+_GREEK = re.compile(
+    "GREEK (?:SMALL LETTER (ALPHA|BETA|GAMMA|DELTA|EPSILON|ZETA|ETA|THETA|IOTA|KAPPA|LAMBDA|MU|NU|XI|PI|RHO|SIGMA|TAU|"
+    "UPSILON|PHI|CHI|PSI|OMEGA)|CAPITAL LETTER (GAMMA|DELTA|THETA|LAMBDA|XI|PI|SIGMA|UPSILON|PHI|PSI|OMEGA))"
+)
+_KEPT = "æÆœŒøØåÅłŁ"
+"""Letters without an accent that every font of pdflatex has."""
+_ANY_SPECIAL = re.compile("|".join([*map(re.escape, _SPECIAL), r"[^\x00-\x7f]"]))
 
 
 def latex(table: Table, data: str = "") -> str:
@@ -83,12 +96,29 @@ def _caption(table: Table, data: str) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Escapes all characters that LaTeX would interpret.
+    r"""Escapes all characters that LaTeX would interpret; those that pdflatex does not have are replaced.
 
     >>> print(escaped("L_mu, 10 % & {49.0±2.0}, p >= 0.05"))
     L\_mu, 10 \% \& \{49.0$\pm$2.0\}, p $\geq$ 0.05
     """
-    return _ANY_SPECIAL.sub(lambda match: _SPECIAL[match.group()], text)
+    return _ANY_SPECIAL.sub(lambda match: _SPECIAL.get(match.group()) or _not_ascii(match.group()), printable(text))
+
+
+def _not_ascii(sign: str) -> str:
+    r"""A character in a form that pdflatex has in its default fonts: itself, a symbol, or else its number.
+
+    >>> [_not_ascii(sign) for sign in "é≥λ中"]
+    ['é', '$\\geq$', '$\\lambda$', '{[}U+4E2D]']
+    """
+    greek = _GREEK.fullmatch(unicodedata.name(sign, "").replace("LAMDA", "LAMBDA"))
+    if sign in _SIGNS:
+        return _SIGNS[sign]
+    if sign in _SYMBOLS:
+        return f"${_SYMBOLS[sign]}$"
+    if greek:
+        return rf"$\{greek[1].lower() if greek[1] else greek[2].capitalize()}$"
+    has_accent = len(unicodedata.normalize("NFD", sign)) == 2 and sign < "\u017f"
+    return sign if sign in _KEPT or has_accent else f"{{[}}U+{ord(sign):04X}]"
 
 
 def _rows(table: Table) -> Iterator[str]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import rich.table
 from rich.console import Console
 from rich.measure import Measurement
-from rich.text import Text
 
 from mucon.metrics.catalogue import Unit
 from sweeps.service.stats.comparisons import Comparison
 from sweeps.service.stats.significance import Outcome
 from sweeps.service.stats.summary import Summary
 from sweeps.service.tables.table import Row, Table
+from sweeps.service.text import in_markdown, plain
 
 NOTHING = "–"
 """Text of a field without a value."""
@@ -45,30 +45,32 @@ def for_terminal(table: Table, console: Console) -> rich.table.Table:
 
 
 def _drawn(table: Table, deviation: str, padding: int) -> rich.table.Table:
-    drawn = rich.table.Table(title=table.title, title_justify="left", header_style="bold", padding=(0, padding))
+    drawn = rich.table.Table(
+        title=plain(table.title, "table.title"), title_justify="left", header_style="bold", padding=(0, padding)
+    )
     for title in table.label_titles:
-        drawn.add_column(Text(title))
+        drawn.add_column(plain(title))
     for title in table.heads[len(table.label_titles) :]:
-        drawn.add_column(Text(title), justify="right")
+        drawn.add_column(plain(title), justify="right")
     for row, before in zip(table.rows, (None, *table.rows), strict=False):
         if before is not None and (before.kind == "row") != (row.kind == "row"):
             drawn.add_section()
         values = [
-            Text(text.replace("±", deviation), style="bold" if bold else "")
+            plain(text.replace("±", deviation), "bold" if bold else "")
             for text, bold in zip(_values(table, row), row.bold, strict=True)
         ]
-        drawn.add_row(*(Text(label) for label in row.labels), *values, row.seeds_text)
+        drawn.add_row(*map(plain, row.labels), *values, plain(row.seeds_text))
     return drawn
 
 
 def markdown(table: Table) -> str:
     """The table with its notes, as Markdown."""
     rules = ["---"] * len(table.label_titles) + ["---:"] * (len(table.columns) + 1)
-    lines = [f"**{table.title}**", "", _line(table.heads), _line(rules)]
+    lines = [f"**{in_markdown(table.title)}**", "", _line(map(in_markdown, table.heads)), _line(rules)]
     for row in table.rows:
         values = [f"**{text}**" if bold else text for text, bold in zip(_values(table, row), row.bold, strict=True)]
-        lines.append(_line([*row.labels, *values, row.seeds_text]))
-    return "\n".join([*lines, "", *(f"- {note}" for note in table.notes), ""])
+        lines.append(_line([*map(in_markdown, row.labels), *values, row.seeds_text]))
+    return "\n".join([*lines, "", *(f"- {in_markdown(note)}" for note in table.notes), ""])
 
 
 def comma_separated(table: Table) -> str:
@@ -135,5 +137,5 @@ def _values(table: Table, row: Row) -> list[str]:
     return [NOTHING if summary is None else summary.text(column.shown_unit) for summary, column in pairs]
 
 
-def _line(items: Sequence[str]) -> str:
-    return "| " + " | ".join(item.replace("|", "\\|") for item in items) + " |"
+def _line(items: Iterable[str]) -> str:
+    return "| " + " | ".join(items) + " |"

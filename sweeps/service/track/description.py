@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mucon.config import flatten
 from sweeps.service.plan.sweep_folder import SweepInfo
-from sweeps.service.text import param_text
+from sweeps.service.text import in_markdown, param_text
 from sweeps.service.track.records import TrialRecord
 
 MAX_DESCRIPTION_CHARACTERS = 7500
@@ -24,9 +24,11 @@ def description(sweep: SweepInfo, tables: Mapping[str, Path]) -> str:
         sweep: the sweep.
         tables: name -> file; only Markdown files are included.
     """
-    parts = [f"**{sweep.title}**", f"```\n{sweep.command}\n```"]
+    parts = [f"**{in_markdown(sweep.title)}**", f"```\n{sweep.command}\n```"]
     parts += [path.read_text(encoding="utf-8").strip() for path in tables.values() if path.suffix == ".md"]
-    settings = [f"| {path} | {_cell(param_text(value))} |" for path, value in sorted(flatten(sweep.config).items())]
+    settings = [
+        f"| {path} | {in_markdown(param_text(value))} |" for path, value in sorted(flatten(sweep.config).items())
+    ]
     parts.append("\n".join(["| common to all trials | |", "|---|---|", *settings]))
     text = ""
     for part in parts:
@@ -44,9 +46,9 @@ def trial_description(record: TrialRecord, row: str, run: Path) -> str:
         run: folder of its checkpoint.
     """
     reason = record.tags.get("reason")
-    parts = [f"**{record.state}**: {reason}"] if reason else []
+    parts = [f"**{record.state}**: {in_markdown(reason)}"] if reason else []
     parts.append(
-        ", ".join(word for word in (row and f"**{row}**", f"split {record.split}", f"seed {record.seed}") if word)
+        ", ".join(word for word in (row and f"**{in_markdown(row)}**", f"split {record.split}", f"seed {record.seed}") if word)
     )
     mofs = {point.name: point.value for point in record.scores if point.name.endswith("/mof")}
     if mofs:
@@ -62,7 +64,10 @@ def source_tags(command: str) -> dict[str, str]:
     >>> source_tags("python sweeps/ablation_masks.py --seeds 3")["mlflow.source.name"]
     'sweeps/ablation_masks.py'
     """
-    words = shlex.split(command)
+    try:
+        words = shlex.split(command)
+    except ValueError:  # quotes that do not match, in the record of another program
+        words = command.split()
     script = next((word for word in words if word.endswith(".py")), words[0] if words else "")
     return {"mlflow.user": _user(), "mlflow.source.type": "LOCAL", "mlflow.source.name": script}
 
@@ -73,7 +78,3 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return str(os.getuid())
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")

@@ -2,6 +2,7 @@
 
 import io
 import re
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -49,6 +50,19 @@ def test_a_terminal_shows_the_running_trials_with_epoch_loss_accuracy_and_time_l
     assert re.split(r"\s*│\s*", rows["box"])[2:6] == ["2/30", "1.2500", "–", "4:40"]
     assert re.split(r"\s*│\s*", rows["bell"])[2:6] == ["7/30", "0.5000", "43.2 %", "0:23"]
     assert tables[3].startswith(" about 4:40 left")
+
+
+def test_a_name_that_looks_like_markup_is_shown_as_it_is_written() -> None:
+    cells = {"a": replace(CELLS["a"], variant=Variant(labels=("[/b] [red]x \x1b[31m {}",)))}
+    for console in (Console(file=io.StringIO(), width=100, force_terminal=True), Console(file=io.StringIO(), width=99)):
+        with Progress(console, cells, 0.0) as progress:
+            progress.epoch("a", {"epoch": 1, "epochs": 4, "loss.total": 1.0, "seconds": 30.0})
+            progress.ended("a", Outcome(State.FAILED, "KeyError: [/]"))
+        assert isinstance(console.file, io.StringIO)
+        shown = console.file.getvalue()
+        assert shown.count("[/b] [red]x \\x1b[31m {}, split 1, seed 1") >= 2
+        assert "KeyError: [/]" in shown
+        assert "\x1b[31m" not in shown
 
 
 def test_plain_lines_have_the_same_values() -> None:

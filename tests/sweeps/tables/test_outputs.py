@@ -1,6 +1,7 @@
 """Markdown, LaTeX, CSV and Parquet of a sweep agree with each other and with the trial directories."""
 
 import csv
+import io
 import json
 import re
 import shutil
@@ -8,19 +9,22 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 from sweeps.service.plan.plan import Plan, read_plan
-from sweeps.service.report.report import write_report
+from sweeps.service.report.report import present, write_report
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.tables.baselines import BLIND
 from sweeps.service.tables.latex import escaped
 from sweeps.service.tables.standing import Standing
+from sweeps.service.text import in_markdown
 from sweeps.service.trials.folder import State
 from tests.helpers.planted_sweeps import EVALUATION, Unfinished, make_sweep
 from tests.sweeps import small
@@ -85,7 +89,8 @@ def expected(plan: Plan) -> Iterator[tuple[int, Column, float, float, int]]:
 
 def markdown_rows(plan: Plan) -> list[list[str]]:
     lines = [line for line in text(plan, "md").splitlines() if line.startswith("| ")]
-    return [[cell.replace("\\|", "|").strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+    cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines]
+    return [[re.sub(r"\\(\W|_)", r"\1", cell).strip() for cell in row] for row in cells]
 
 
 def latex_rows(plan: Plan) -> list[list[str]]:
@@ -175,7 +180,7 @@ def test_a_cell_without_value_is_named_with_its_reason_under_every_table(plan: P
     (note,) = Standing.of(plan).tables["planted_names"].notes.missing
     assert note.startswith(f"{ROWS[1]}, no, split 2, seed 3: failed ")
     assert note.endswith(f"{FAILED.reason} (trials/{cell.identity})")
-    assert f"- {note}" in text(plan, "md")
+    assert f"- {in_markdown(note)}" in text(plan, "md")
     comments = [line.removeprefix("% ") for line in text(plan, "tex").splitlines() if line.startswith("% ")]
     assert " ".join(note.split()) in comments
     (under,) = [line for line in text(plan, "tex").splitlines() if line.startswith(r"\parbox")]
@@ -278,3 +283,49 @@ def test_a_sweep_is_complete_when_every_cell_has_a_result(plan: Plan, tmp_path: 
     assert not standing.is_complete
     assert standing.table(plan.parts[0]) is standing.tables["planted_names"]
     assert Standing.of(make_sweep(tmp_path, EXPERIMENT, mof, n_seeds=1)).is_complete
+
+
+NASTY = (
+    "[/]",
+    "[bold]x[/bold]",
+    "Weight \\lambda \\1 \\g<0>",
+    "%s {0} {} $HOME $\\frac{ & #",
+    "'\"`*_~",
+    "</svg><b>&amp;",
+    "a\nb",
+)
+NASTY += ("λ ≥ 中 é 🎉", "long " * 60)
+
+
+@pytest.mark.filterwarnings("ignore:Glyph")
+def test_texts_that_look_like_markup_are_in_every_output_as_they_are_written(tmp_path: Path) -> None:
+    title = "Title " + " ".join(NASTY)
+    rows = tuple(Variant(labels=(one,), settings={"loss.smoothing": i}) for i, one in enumerate(NASTY))
+    columns = tuple(
+        Column(title=f"C {one}", metric="mof", prediction=kind)
+        for one, kind in zip(NASTY[:2], ("full", "frames"), strict=True)
+    )
+    shape = Experiment(name="nasty", title=title, label_titles=(f"L {NASTY[2]}",), variants=rows, columns=columns)
+    unfinished = {(one, "1", 1): Unfinished("failed", f"ValueError: {one}") for one in NASTY[1:]}
+    plan = make_sweep(tmp_path, shape, lambda *_: 0.5, n_seeds=2, unfinished=unfinished)
+    write_report(standing := Standing.of(plan))
+    console = Console(file=io.StringIO(), width=10**5)
+    present(standing, console)
+    assert isinstance(console.file, io.StringIO)
+    shown = " ".join(console.file.getvalue().split())
+    page, written, in_latex = (
+        (plan.folder / f"nasty.{kind}").read_text(encoding="utf-8") for kind in ("html", "md", "tex")
+    )
+    assert " ".join(title.split()) in shown
+    assert escape(title) in page
+    in_latex = in_latex.partition("begin{table}")[2]
+    for one in NASTY:
+        assert shown.count(" ".join(one.split())) >= 3
+        assert escape(one) in page
+        assert f"| {in_markdown(one)} |" in written
+        assert escaped(one) in in_latex
+    with (plan.folder / "nasty.csv").open(encoding="utf-8", newline="") as file:
+        assert [row[f"L {NASTY[2]}"] for row in csv.DictReader(file)][: len(NASTY)] == list(NASTY)
+    assert len({line.count("|") - line.count("\\|") for line in written.splitlines() if line.startswith("| ")}) == 1
+    assert not re.search("[≥λ中🎉]", in_latex)
+    assert "<b>" not in page

@@ -17,6 +17,7 @@ from sweeps.service.spec.figure import Figure
 from sweeps.service.spec.files.axes import Choice, Settings, axes_of, check_keys, rows_of, settings_of, text_of
 from sweeps.service.spec.files.metrics import columns_of
 from sweeps.service.spec.recipe import Recipe
+from sweeps.service.spec.texts import name_problems
 
 KEYS = ("title", "name", "recipe", "set", "variants", "zip", "grid", "seeds", "splits", "metrics", "default", "figure")
 
@@ -164,6 +165,8 @@ def _name(problems: list[Problem], content: Mapping[str, Any], stem: str, taken:
     name = text_of(problems, content, "name", stem)
     if not name or not all(letter.isascii() and (letter.isalnum() or letter in "_-") for letter in name):
         problems.append(Problem(rule="range", place="name", value=name, expected="letters, digits, _ and - only"))
+    elif too_long := list(name_problems("name", name)):
+        problems.extend(too_long)
     elif name in taken:
         problems.append(name_taken(name))
     return name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,13 @@ from sweeps.service.spec.experiment import Collection as Tables
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.spec.files.content import experiment_of, name_taken
 from sweeps.service.spec.files.format import SUFFIXES
+from sweeps.service.spec.texts import joined, text_problems
+
+TEXT_KEYS = ("title", "name", "default", "splits", "x", "y", "x_title", "recordings")
+"""Keys whose values are texts, also where YAML reads numbers or dates."""
+_TEXT = "tag:yaml.org,2002:str"
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp")
+_PLAIN_NUMBER = re.compile(r"[-+]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][-+]?\d+)?|[-+]?\.(inf|nan)", re.IGNORECASE)
 
 
 def read_experiment(path: Path, taken: Collection[str] = ()) -> Experiment | Tables:
@@ -54,13 +62,10 @@ def _yaml(text: str) -> object:
     """The content of a YAML file."""
     try:
         tree = yaml.compose(text, Loader=yaml.SafeLoader)
-        problems = [
-            Problem(rule="duplicate", place=f"line {line}", value=key, message=f"duplicate key {key!r}")
-            for key, line in ([] if tree is None else _repeated(tree, set()))
-        ]
+        problems = [] if tree is None else list(_problems(tree, "", set()))
         if problems:
             raise InputError(problems)
-        content: object = yaml.safe_load(text)
+        content: object = None if tree is None else yaml.SafeLoader("").construct_document(tree)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         reason = error.problem or error.context
@@ -73,11 +78,14 @@ def _yaml(text: str) -> object:
     return content
 
 
-def _repeated(node: yaml.Node, seen: set[int]) -> Iterator[tuple[str, int]]:
-    """Duplicate keys of a mapping, with the line of the second; YAML's reader silently keeps the last value.
+def _problems(node: yaml.Node, place: str, seen: set[int]) -> Iterator[Problem]:
+    """What YAML's reader accepts although it is a mistake: duplicate keys, texts that cannot be shown, odd numbers.
+
+    Makes texts of the numbers under `TEXT_KEYS`, as they are written, and joins halves of characters.
 
     Args:
-        node: where to look.
+        node: where to look; changed in place.
+        place: keys that lead to the node.
         seen: nodes that were visited, since an anchor can occur in several places and in itself.
     """
     if id(node) in seen:
@@ -86,14 +94,25 @@ def _repeated(node: yaml.Node, seen: set[int]) -> Iterator[tuple[str, int]]:
     if isinstance(node, yaml.MappingNode):
         keys: set[str] = set()
         for key, value in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in keys:
-                    yield key.value, key.start_mark.line + 1
-                keys.add(key.value)
-            yield from _repeated(value, seen)
+            name = key.value if isinstance(key, yaml.ScalarNode) else "?"
+            if isinstance(key, yaml.ScalarNode) and name in keys:
+                line = f"line {key.start_mark.line + 1}"
+                yield Problem(rule="duplicate", place=line, value=name, message=f"duplicate key {name!r}")
+            keys.add(name)
+            yield from _problems(key, f"line {key.start_mark.line + 1}", seen)
+            if name in TEXT_KEYS:
+                for one in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                    one.tag = _TEXT if one.tag in _NUMBERS else one.tag
+            yield from _problems(value, f"{place}{'.' * bool(place)}{name}", seen)
     elif isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            yield from _repeated(item, seen)
+        for i, item in enumerate(node.value):
+            yield from _problems(item, f"{place}[{i}]", seen)
+    elif node.tag in _NUMBERS and not _PLAIN_NUMBER.fullmatch(node.value):
+        expected = "a decimal number, or a text in quotes"  # YAML reads 010 as 8 and 1:30 as 90
+        yield Problem(rule="type", place=place, value=node.value, expected=expected)
+    else:
+        node.value = joined(node.value)
+        yield from text_problems(place, node.value)
 
 
 def _of_python(path: Path, taken: Collection[str]) -> Experiment | Tables:
