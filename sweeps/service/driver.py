@@ -12,12 +12,12 @@ from sweeps.service.plan.plan import Plan, read_plan
 from sweeps.service.plan.sweep_folder import SweepInfo, mark_shipped, read_sweep, write_links, write_sweep
 from sweeps.service.report.report import check_figures, present, write_report
 from sweeps.service.run.progress import Progress
-from sweeps.service.run.ray_environment import is_cluster, set_ray_environment
+from sweeps.service.run.ray_environment import check_ray_folder, is_cluster, set_ray_environment
 from sweeps.service.run.resources import Placement, place_trials
 from sweeps.service.run.source import PlannedTrials
 from sweeps.service.tables.best import outcome_of
 from sweeps.service.tables.standing import Standing
-from sweeps.service.text import say
+from sweeps.service.text import redacted, say
 from sweeps.service.trials import lease
 from sweeps.service.trials.cell_results import CellResult
 from sweeps.service.trials.folder import TO_RUN
@@ -72,7 +72,7 @@ def run_plan(plan: Plan, trials: Mapping[str, Trial], options: Options, console:
     """
     results = plan.read_results()
     check_figures(plan)
-    if _missing(results, trials) or not _is_tracked(plan):
+    if _missing(results, trials) or not _is_tracked(plan, options.tracking_uri):
         ran = _run_alone(plan, trials, results, options, console)
     else:
         ran = Ran(standing=Standing.of(plan, trials, results))
@@ -87,13 +87,16 @@ def _missing(results: Mapping[str, CellResult], trials: Mapping[str, Trial]) -> 
     return [trials[key] for key, result in results.items() if result.state in TO_RUN]
 
 
-def _is_tracked(plan: Plan) -> bool:
-    """Whether the sweep has been tracked before, with the same cells."""
+def _is_tracked(plan: Plan, uri: str) -> bool:
+    """Whether a tracking server shows the whole sweep, with the same cells."""
+    from sweeps.service.track.server import checked_uri, exists
+
+    uri = checked_uri(uri)
     try:
         record, earlier = read_sweep(plan.folder), read_plan(plan.results, plan.name)
     except InputError:  # damaged or of another format version; it is rewritten
         return False
-    if record is None or not record.shipped:
+    if record is None or record.shipped not in (True, redacted(uri)) or not exists(uri):
         return False
     return [str(cell) + cell.key for cell in earlier.cells] == [str(cell) + cell.key for cell in plan.cells]
 
@@ -135,10 +138,12 @@ def _run(
         check_connection(tracker.uri)
     except OSError as error:
         raise unreachable(tracker.uri, error) from error
+    if missing:
+        check_ray_folder()
     plan.write()
     write_sweep(plan.results, options.info, TRACKING_EXPERIMENT, plan.rows)
     say(console, f"{_counted(plan)}, {len(missing)} to run, {placement}")
-    say(console, f"results {plan.results.path}, tracking {tracker.uri}")
+    say(console, f"results {plan.results.path}, tracking {redacted(tracker.uri)}")
     shipping = Shipping(tracker, plan.folders)
     try:
         interrupted = bool(missing) and _train(plan, missing, placement, options, console)
@@ -151,7 +156,7 @@ def _run(
     for line in shipment.lines(plan.results.path, tracker.uri):
         say(console, line)
     if shipment.complete:
-        mark_shipped(plan.folder)
+        mark_shipped(plan.folder, tracker.uri)
     return Ran(standing=standing, interrupted=interrupted, shipped=shipment.complete)
 
 

@@ -21,7 +21,7 @@ from sweeps.service.commands.options import (
     tracking_uri,
 )
 from sweeps.service.spec.files.format import FORMAT, is_file_name
-from sweeps.service.text import say
+from sweeps.service.text import redacted, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     Sweep = Experiment | Collection
 
 DEMO_STORE = Path("stores/demo")
+PROBE_BYTES = 2**20
+"""Bytes that must fit into the results folder before anything starts."""
 
 
 def add(commands: Any) -> None:
@@ -115,7 +117,8 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
     _print_header(plan, recipes, seeds, console)
     if options.dry_run:
         return dry_run(plan, trials, placement, console)
-    command = f"{program or shlex.quote(Path(sys.argv[0]).name)} {shlex.join(words)}".rstrip()
+    shown = shlex.join(redacted(word) for word in words)
+    command = f"{program or shlex.quote(Path(sys.argv[0]).name)} {shown}".rstrip()
     config = {"recipe": recipes, "seeds": seeds, "splits": list(plan.splits), "store": plan.store, "set": settings}
     chosen = Options(
         device=options.device,

@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     complete = True
     for name, shipment in sync(results, uri, outcome_of=outcome).items():
         say(console, f"{name}: {len(shipment.shipped)} trials")
-        for line in shipment.lines(options.results, uri):
+        for line in shipment.lines(results.path, uri):
             say(console, line)
         complete = complete and shipment.complete
     return EXIT_OK if complete else EXIT_PARTIAL

@@ -21,6 +21,7 @@ from mucon.device import usable_cpus
 from mucon.errors import InputError, Problem
 from mucon.training import EpochReport
 from sweeps.service.run.interruption import interruptions
+from sweeps.service.run.ray_environment import new_ray_folder
 from sweeps.service.run.reasons import reason_in
 from sweeps.service.run.resources import Resources
 from sweeps.service.run.source import Exhausted, Training, TrialSource
@@ -294,6 +295,7 @@ def _ray() -> Iterator[dict[str, tuple[float, float]]]:
     A Ray that this process is already connected to is used and not shut down.
     """
     starts_here = not ray.is_initialized()
+    folder = None
     if starts_here:
         logging.getLogger("ray").setLevel(logging.CRITICAL)
         quiet = {"log_to_driver": False, "logging_level": logging.CRITICAL}
@@ -301,8 +303,10 @@ def _ray() -> Iterator[dict[str, tuple[float, float]]]:
         if address:
             ray.init(address=address, **quiet)
         else:
+            folder = new_ray_folder()
             ray.init(
                 address="local",
+                _temp_dir=folder,
                 num_cpus=usable_cpus(),
                 object_store_memory=100 * 2**20,  # trials pass nothing through Ray's object store
                 include_dashboard=False,
@@ -317,6 +321,8 @@ def _ray() -> Iterator[dict[str, tuple[float, float]]]:
     finally:
         if starts_here:
             ray.shutdown()
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def cluster_nodes() -> dict[str, tuple[float, float]]:

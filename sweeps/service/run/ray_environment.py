@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
+import tempfile
+from pathlib import Path
+
+from mucon.errors import InputError, Problem
+
+MAX_RAY_FOLDER = 36
+"""Bytes of the path under which Ray's sockets still have names of at most 107 bytes, the system's limit."""
 
 from mucon.device import set_cublas_workspace
 
@@ -38,3 +45,34 @@ def set_ray_environment() -> None:
         set_cublas_workspace()
     for name, value in values.items():
         os.environ.setdefault(name, value)
+
+
+def check_ray_folder() -> None:
+    """Checks that a local Ray can make its sockets.
+
+    Raises:
+        InputError: no folder whose path is short enough can be written.
+    """
+    if not is_cluster():
+        folder = os.environ.get("RAY_TMPDIR") or _temporary_folder()
+        if len(os.fsencode(folder)) > MAX_RAY_FOLDER or not os.access(folder, os.W_OK | os.X_OK):
+            raise InputError(
+                Problem(
+                    rule="unsupported",
+                    place="RAY_TMPDIR",
+                    value=folder,
+                    message=f"Ray needs a writable folder with a path of at most {MAX_RAY_FOLDER} bytes, got {folder}",
+                    hint="set RAY_TMPDIR to such a folder",
+                )
+            )
+
+
+def new_ray_folder() -> str | None:
+    """A new folder for a local Ray's session that only this user can open; None if RAY_TMPDIR names another one."""
+    return None if os.environ.get("RAY_TMPDIR") else tempfile.mkdtemp(prefix="ray-", dir=_temporary_folder())
+
+
+def _temporary_folder() -> str:
+    """A short path where this user can write: /tmp, whatever TMPDIR is, or else the folder for temporary files."""
+    short = Path("/tmp")
+    return str(short) if os.access(short, os.W_OK | os.X_OK) else tempfile.gettempdir()

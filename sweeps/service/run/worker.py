@@ -25,6 +25,7 @@ from mucon.videos import source_of, videos_of, vocabulary_of
 from storage import Store, failpoints, open_store
 from sweeps.service.plan.recordings import split_facts
 from sweeps.service.run.reasons import reason_of
+from sweeps.service.text import printable, redacted
 from sweeps.service.trials import journal, lease, provenance
 from sweeps.service.trials.folder import State, TrialFolder
 from sweeps.service.trials.journal import Journal
@@ -137,10 +138,12 @@ class _Attempt:
         except InputError as error:
             outcome = Outcome(State.FAILED, error.line)
         except Exception as error:  # every failure becomes the trial's outcome, so that other trials continue
-            (self.folder.path / "traceback.txt").write_text(traceback.format_exc())
+            text = printable(redacted(traceback.format_exc()))
+            (self.folder.path / "traceback.txt").write_text(text, encoding="utf-8")
             outcome = Outcome(State.FAILED, reason_of(error))
-        self.journal.status(outcome.state, reason=outcome.reason, host=socket.gethostname(), pid=os.getpid())
-        return outcome
+        reason = outcome.reason and printable(redacted(outcome.reason))
+        self.journal.status(outcome.state, reason=reason, host=socket.gethostname(), pid=os.getpid())
+        return Outcome(outcome.state, reason)
 
     def _train_and_evaluate(self, command: str) -> None:
         try:
