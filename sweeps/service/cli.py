@@ -10,6 +10,7 @@ from mucon.commands.parser import Parser, add_version
 from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, InputError
 from sweeps.service.commands import compare, history, report, reproduce, run, status, stop, sync
 from sweeps.service.commands import list as list_command
+from sweeps.service.text import printable, redacted
 
 if TYPE_CHECKING:
     from sweeps.service.spec.experiment import Collection, Experiment
@@ -34,7 +35,7 @@ def main(experiment: Experiment | Collection | None = None, arguments: Sequence[
         return status
     except InputError as error:
         for problem in error.problems:
-            print(f"error: {problem}", file=sys.stderr)
+            print(printable(redacted(f"error: {problem}")), file=sys.stderr)
         return EXIT_INPUT
     except KeyboardInterrupt:
         print("interrupted; run the same command to resume from the checkpoints", file=sys.stderr)

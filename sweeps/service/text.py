@@ -112,7 +112,7 @@ _SECRETS = (
     (re.compile(r"([a-z][a-z0-9+.-]*://[^\s/:@?#'\"]*:)[^\s'\"]+(@)", re.IGNORECASE), r"\1***\2"),
     (re.compile(rf"([?&;][\w.-]*(?:{_SECRET_WORDS})[\w.-]*=)[^\s&;#'\"]+", re.IGNORECASE), r"\1***"),
 )
-_SECRET_NAME = re.compile(_SECRET_WORDS, re.IGNORECASE)
+_SECRET_NAME = re.compile(r"(^|_)(PASSWORD|PASSWD|TOKEN|SECRET|API_?KEY|ACCESS_?KEY|CREDENTIAL|PASSPHRASE)S?($|_)")
 MIN_SECRET = 6
 """Characters of the shortest value of a variable that is replaced; shorter ones occur in words."""
 
@@ -126,6 +126,6 @@ def redacted(text: str) -> str:
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
     for name, value in os.environ.items():
-        if _SECRET_NAME.search(name) and len(value) >= MIN_SECRET and not name.endswith("_PATH"):
+        if _SECRET_NAME.search(name) and len(value) >= MIN_SECRET and not value.startswith("/"):
             text = text.replace(value, "***")
     return text

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mucon.errors import InputError
+from sweeps.service.text import redacted
 from sweeps.service.trials.json_files import ANY_KEY, damaged, read_json, set_aside, write_json
 from sweeps.service.trials.results_folder import ResultsFolder
 
@@ -53,7 +54,7 @@ class SweepRecord:
         created: ISO time; the oldest of the sweeps that share a trial owns it. None if there is no such sweep.
         rows: trial identity -> row of the table.
         tables: name -> existing file.
-        shipped: whether the tracking server shows everything; assumed of records that do not say.
+        shipped: the address of the tracking server that shows everything, without its password; True in older records.
     """
 
     sweep: SweepInfo
@@ -61,7 +62,7 @@ class SweepRecord:
     created: str | None
     rows: Mapping[str, str]
     tables: Mapping[str, Path]
-    shipped: bool = True
+    shipped: str | bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,10 +131,10 @@ def write_sweep(results: ResultsFolder, sweep: SweepInfo, experiment_name: str, 
     )
 
 
-def mark_shipped(folder: Path) -> None:
-    """Records that the tracking server shows everything; until then the same command ships again."""
+def mark_shipped(folder: Path, uri: str) -> None:
+    """Records that the tracking server at an address shows everything; until then the same command ships again."""
     value = read_json(folder / FILE, versions=(FORMAT_VERSION,), hint=HINT)
-    write_json(folder / FILE, {**value, "shipped": True})
+    write_json(folder / FILE, {**value, "command": redacted(value["command"]), "shipped": redacted(uri)})
 
 
 def read_sweep(folder: Path) -> SweepRecord | None:
@@ -185,7 +186,9 @@ def _read(path: Path) -> SweepRecord:
     if value["name"] != path.parent.name:
         raise damaged(path, f"record of the sweep {value['name']!r}", HINT)
     return SweepRecord(
-        sweep=SweepInfo(name=value["name"], title=value["title"], command=value["command"], config=value["config"]),
+        sweep=SweepInfo(
+            name=value["name"], title=value["title"], command=redacted(value["command"]), config=value["config"]
+        ),
         experiment_name=value["experiment"],
         created=value["created"],
         rows=value["rows"],

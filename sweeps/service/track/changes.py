@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mucon.errors import some
+from sweeps.service.text import redacted
 from sweeps.service.track.names import METRIC_NAMES
 from sweeps.service.track.records import Point, TrialRecord
 
@@ -75,13 +77,14 @@ class Shipment:
     def lines(self, results: object, uri: str) -> list[str]:
         """Lines for the terminal; none if the server has everything.
 
-        >>> Shipment(pending={"ab": "no answer"}, unreachable="no answer").lines("results", "http://h:1")[-1]
-        'to send it later: mucon-sweeps sync results --tracking-uri http://h:1'
+        >>> Shipment(pending={"ab": "no answer"}).lines("my results", "http://h:1")[-1]
+        "to send it later: mucon-sweeps sync 'my results' --tracking-uri http://h:1"
         """
         if self.unreadable is not None:
             return [self.unreadable]
         if self.complete:
             return []
+        uri, folder = redacted(uri), shlex.quote(str(results))
         if self.unreachable is not None:
             reasons = [f"cannot reach the tracking server at {uri} ({self.unreachable})"]
         else:
@@ -95,7 +98,7 @@ class Shipment:
         return [
             *reasons,
             f"not yet in MLflow: {missing}; nothing is lost, {results} contains everything",
-            f"to send it later: mucon-sweeps sync {results} --tracking-uri {uri}",
+            f"to send it later: mucon-sweeps sync {folder} --tracking-uri {shlex.quote(uri)}",
         ]
 
 

@@ -10,9 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from sweeps.service.text import redacted
 from sweeps.service.track.changes import Run
 from sweeps.service.track.records import DataSet, Point
-from sweeps.service.track.server import ServerError, artifact_location, check_connection, set_environment
+from sweeps.service.track.server import (
+    ServerError,
+    artifact_location,
+    check_connection,
+    remove_stray_folders,
+    set_environment,
+)
 
 set_environment()  # mlflow reads its environment when it is imported
 
@@ -40,6 +47,7 @@ class Client:
         with _failures():
             check_connection(uri)
             self._client = MlflowClient(uri, uri)
+            remove_stray_folders(uri)
             self.experiment = self._find_experiment(experiment)
 
     def check(self) -> None:
@@ -79,9 +87,9 @@ class Client:
         except MlflowException as error:
             if error.error_code == "RESOURCE_DOES_NOT_EXIST":
                 return True
-            raise ServerError(str(error)) from error
-        except OSError as error:
-            raise ServerError(str(error)) from error
+            raise ServerError(redacted(str(error))) from error
+        except Exception as error:
+            raise ServerError(redacted(str(error)) or type(error).__name__) from error
 
     def log(
         self,
@@ -154,8 +162,8 @@ class Client:
 def _failures() -> Iterator[None]:
     try:
         yield
-    except (MlflowException, OSError) as error:
-        raise ServerError(str(error)) from error
+    except Exception as error:  # besides MLflow's own: those of requests, of SQLAlchemy and of a missing driver
+        raise ServerError(redacted(str(error)) or type(error).__name__) from error
 
 
 def _run(run: Any) -> Run:

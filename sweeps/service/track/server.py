@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import shlex
 import socket
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from mucon.errors import InputError, Problem
+from sweeps.service.text import redacted
+from sweeps.service.trials.results_folder import sqlite_uri
 
 DEFAULT_PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
 CONNECT_SECONDS = 5.0
@@ -52,9 +55,10 @@ def checked_uri(uri: str) -> str:
     scheme = uri.partition(":")[0]
     kind = scheme.partition("+")[0]
     if kind == "sqlite" and uri.startswith("sqlite:///"):
-        path = Path(uri.removeprefix("sqlite:///")).expanduser().absolute()
+        file, mark, query = uri.removeprefix("sqlite:///").partition("?")
+        path = Path(unquote(file)).expanduser().absolute()
         _check_sqlite(path, uri)
-        return f"sqlite:///{path}"
+        return f"{sqlite_uri(path)}{mark}{query}"
     if kind in ("http", "https") and urlsplit(uri).hostname:
         return uri.rstrip("/")
     if kind == "postgresql" and urlsplit(uri).hostname:
@@ -65,11 +69,16 @@ def checked_uri(uri: str) -> str:
         Problem(
             rule="unsupported",
             place="--tracking-uri",
-            value=uri,
+            value=redacted(uri),
             expected="sqlite:///PATH, http(s)://HOST:PORT or postgresql+psycopg2://USER@HOST:PORT/NAME",
             hint="sqlite:///mlflow.db is a local file",
         )
     )
+
+
+def exists(uri: str) -> bool:
+    """Whether the file of an SQLite database exists; true of every other address."""
+    return not uri.startswith("sqlite:///") or Path(unquote(uri.removeprefix("sqlite:///").partition("?")[0])).exists()
 
 
 def check_connection(uri: str) -> None:
@@ -93,8 +102,17 @@ def artifact_location(uri: str) -> str | None:
     >>> artifact_location("http://127.0.0.1:5000")
     """
     if uri.startswith("sqlite:///"):
-        return str(Path(uri.removeprefix("sqlite:///")).parent / "mlartifacts")
+        folder = Path(unquote(uri.removeprefix("sqlite:///").partition("?")[0])).parent
+        return str(folder / "mlartifacts").replace("%", "%25")  # MLflow decodes it
     return None if uri.startswith("http") else str(Path("mlartifacts").absolute())
+
+
+def remove_stray_folders(uri: str) -> None:
+    """Removes the empty folders that MLflow makes where the address of a database has an escaped character."""
+    path = Path(uri.removeprefix("sqlite:///").partition("?")[0])
+    if uri.startswith("sqlite:///") and path.parent != Path(unquote(str(path.parent))):
+        with contextlib.suppress(OSError):
+            os.removedirs(path.parent)
 
 
 def ui_command(uri: str) -> str:
@@ -123,7 +141,7 @@ def run_page(uri: str, experiment: str, run: str = "") -> str:
     server = f"http://127.0.0.1:{UI_PORT}"
     if uri.startswith("http"):
         parts = urlsplit(uri)
-        server = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        server = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
     return f"{server}/#/experiments/{experiment}/runs{f'/{run}' if run else ''}?workflowType=machine_learning"
 
 
@@ -138,13 +156,15 @@ def _check_sqlite(path: Path, uri: str) -> None:
                     Problem(
                         rule="type",
                         place="--tracking-uri",
-                        value=uri,
+                        value=redacted(uri),
                         message=f"{path} is not an SQLite database",
                     )
                 )
     except OSError as error:
         raise InputError(
-            Problem(rule="unreadable", place="--tracking-uri", value=uri, message=f"cannot open {path} ({error})")
+            Problem(
+                rule="unreadable", place="--tracking-uri", value=redacted(uri), message=f"cannot open {path} ({error})"
+            )
         ) from error
 
 
@@ -158,7 +178,7 @@ def _postgresql_driver(scheme: str, uri: str) -> str:
         Problem(
             rule="missing",
             place="--tracking-uri",
-            value=uri,
+            value=redacted(uri),
             message=f"the database driver {driver or 'psycopg2'} is not installed",
             hint="pip install 'mucon[postgresql]' and use postgresql+psycopg2://",
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mucon.errors import InputError
 from sweeps.service.plan.sweep_folder import Links, Outcome
+from sweeps.service.text import redacted
 from sweeps.service.track.changes import Shipment
 from sweeps.service.track.tracker import Tracker
 from sweeps.service.trials.folder import TrialFolder
@@ -37,7 +38,7 @@ class Shipping:
         self._drained = threading.Event()
         self._finish = threading.Event()
         self._abandoned = threading.Event()
-        self._shipment = Shipment()
+        self._shipment = self._lost("the thread that ships has ended")
         self._thread = threading.Thread(target=self._run, name="shipping", daemon=True)
         self._thread.start()
 
@@ -65,11 +66,14 @@ class Shipping:
     def _run(self) -> None:
         try:
             self._ship()
-        except Exception as error:  # whatever ends this thread must not look like a complete shipment
-            reason = " ".join(f"shipping failed: {type(error).__name__}: {error}".split())
-            self._shipment = Shipment(pending={folder.identity: reason for folder in self._folders})
+        except BaseException as error:  # whatever ends this thread must not look like a complete shipment
+            self._shipment = self._lost(f"{type(error).__name__}: {error}")
         finally:
             self._drained.set()
+
+    def _lost(self, reason: str) -> Shipment:
+        line = " ".join(redacted(f"shipping failed: {reason}").split())
+        return Shipment(pending={folder.identity: line for folder in self._folders})
 
     def _ship(self) -> None:
         try:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
+from pathlib import Path
 
 from mucon.errors import InputError, Problem
 from sweeps.service.plan.sweep_folder import Outcome, SweepInfo, SweepRecord, mark_shipped, read_sweeps, write_links
+from sweeps.service.text import redacted
 from sweeps.service.track.changes import Shipment
 from sweeps.service.track.tracker import PATIENCE_SECONDS, TRACKING_EXPERIMENT, Tracker
 from sweeps.service.trials.results_folder import ResultsFolder
@@ -54,6 +57,8 @@ def sync(
     shipments = {name: Shipment(unreadable=reason) for name, reason in unreadable.items()}
     for record in sweeps:
         folders = [trials[identity] for identity in record.rows if identity in trials]
+        for path in record.tables.values():
+            _remove_secrets(path)
         with Tracker(uri, record.experiment_name, record.sweep, record.rows) as tracker:
             shipments[record.sweep.name] = tracker.finish(
                 folders, record.tables, patience, outcome_of(record.sweep.name)
@@ -61,8 +66,16 @@ def sync(
             if record.created is not None:
                 write_links(results.sweep(record.sweep.name), tracker.links)
                 if shipments[record.sweep.name].complete:
-                    mark_shipped(results.sweep(record.sweep.name))
+                    mark_shipped(results.sweep(record.sweep.name), tracker.uri)
     return shipments
+
+
+def _remove_secrets(page: Path) -> None:
+    """Rewrites a page of an older program that contains the password of a tracking server."""
+    if page.suffix == ".html":
+        text = page.read_text(encoding="utf-8")
+        if redacted(text) != text:
+            page.write_text(redacted(text), encoding="utf-8")
 
 
 def _others(results: ResultsFolder, identities: list[str], sweeps: list[SweepRecord]) -> SweepRecord:
@@ -71,7 +84,7 @@ def _others(results: ResultsFolder, identities: list[str], sweeps: list[SweepRec
         sweep=SweepInfo(
             name="other_trials",
             title="Trials that no sweep of this results folder uses",
-            command=f"mucon-sweeps sync {results.path}",
+            command=shlex.join(["mucon-sweeps", "sync", str(results.path)]),
             config={},
         ),
         experiment_name=sweeps[0].experiment_name if sweeps else TRACKING_EXPERIMENT,

@@ -19,7 +19,7 @@ from mucon.config import flatten
 from mucon.errors import InputError, Problem
 from storage import failpoints
 from sweeps.service.plan.sweep_folder import Links, Outcome, SweepInfo
-from sweeps.service.text import param_text
+from sweeps.service.text import param_text, redacted
 from sweeps.service.track.changes import (
     NAMES_TAG,
     NOTE_TAG,
@@ -126,7 +126,8 @@ class Tracker:
             self._find_parent()
             runs: dict[str, list[Run]] = {}
             for run in self._client.search(f"tags.`sweep.{self.sweep.name}` LIKE '%'"):
-                runs.setdefault(run.tags["trial"], []).append(run)
+                if "trial" in run.tags:  # others were tagged by hand
+                    runs.setdefault(run.tags["trial"], []).append(run)
             self._runs = {trial: one for trial, (one, *others) in runs.items() if one.is_current and not others}
         except (ServerError, OSError) as error:
             raise unreachable(self.uri, error) from error
@@ -156,6 +157,8 @@ class Tracker:
             except (ServerError, OSError) as error:
                 pending[folder.identity] = _one_line(error)
                 silence = self._silence()
+            except Exception as error:  # an odd directory must not keep the others from the server
+                pending[folder.identity] = f"{type(error).__name__}: {_one_line(error)}"
         return Shipment(shipped=tuple(shipped), pending=pending, unreachable=silence)
 
     def finish(
@@ -372,8 +375,8 @@ def unreachable(uri: str, error: Exception) -> InputError:
         Problem(
             rule="unreachable",
             place="--tracking-uri",
-            value=uri,
-            message=f"cannot reach the tracking server at {uri} ({_one_line(error)})",
+            value=redacted(uri),
+            message=f"cannot reach the tracking server at {redacted(uri)} ({_one_line(error)})",
             hint="start it or use another one",
         )
     )
@@ -395,4 +398,4 @@ def _journal_bytes(folder: TrialFolder) -> int:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:MAX_MESSAGE_CHARACTERS]
+    return " ".join(redacted(str(error)).split())[:MAX_MESSAGE_CHARACTERS]

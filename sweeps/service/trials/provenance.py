@@ -15,6 +15,7 @@ from typing import Any
 
 import mucon
 from mucon.device import Precision, choose_device, device_name, gpu_facts, usable_cpus, usable_precision
+from sweeps.service.text import redacted
 
 PACKAGES = ("mucon", "torch", "numpy", "numba", "scipy", "safetensors", "pyarrow", "ray", "mlflow")
 
@@ -87,7 +88,7 @@ def environment(
         "precision": usable_precision(precision, used),
         "numerics": mucon.NUMERICS,
         "cpus": usable_cpus(),
-        "command": command or shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": command or shlex.join([Path(sys.argv[0]).name, *map(redacted, sys.argv[1:])]),
         **(find_source() if source is None else source).facts(),
     }
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mucon.errors import InputError
+from sweeps.service.text import redacted
 from sweeps.service.trials import journal, lease
 from sweeps.service.trials.folder import (
     HINT,
@@ -154,7 +155,8 @@ class TrialReading:
         state = State(status["status"])
         if state is State.RUNNING:
             return State.LOST, f"process {status['pid']} on {status['host']} died without a final status"
-        return (State.MISSING, None) if state is State.FINISHED else (state, status["reason"])
+        reason = status["reason"] and redacted(status["reason"])
+        return (State.MISSING, None) if state is State.FINISHED else (state, reason)
 
     @property
     def last_status(self) -> Record | None:
@@ -215,4 +217,6 @@ def values_of(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def _facts(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in record.items() if name not in ("kind", "timestamp")}
+    """The facts of an environment record; an older one may contain a password in its command."""
+    facts = {name: value for name, value in record.items() if name not in ("kind", "timestamp")}
+    return facts | ({"command": redacted(str(facts["command"]))} if "command" in facts else {})

@@ -31,7 +31,7 @@ class ResultsFolder:
     @property
     def tracking_uri(self) -> str:
         """Address of the tracking database inside the folder."""
-        return f"sqlite:///{self.path / 'mlflow.db'}"
+        return sqlite_uri(self.path / "mlflow.db")
 
     def trial(self, identity: str) -> TrialFolder:
         """The directory of a trial, whether it exists or not."""
@@ -76,3 +76,12 @@ class ResultsFolder:
                 hint="pass a trial id (`--dry-run` lists them) or its directory, or name another --results folder",
             )
         )
+
+
+def sqlite_uri(path: Path) -> str:
+    """The address of a database file; SQLAlchemy decodes the path and ends it at a question mark.
+
+    >>> sqlite_uri(Path("/data/50%? done/mlflow.db"))
+    'sqlite:////data/50%25%3F done/mlflow.db'
+    """
+    return f"sqlite:///{str(path).replace('%', '%25').replace('?', '%3F')}"

@@ -200,3 +200,25 @@ def test_rows_of_several_methods_are_trials_of_their_own_with_the_settings_that_
         expanded(experiment, settings={"mask.shap": "bell"})
     with refused("unknown", place="method", value="ms_tnc"):
         expanded(replace(experiment, variants=(Variant(labels=("x",), method="ms_tnc"),)))
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "a" * 201, "-x", "ä"])
+def test_a_name_that_no_file_can_have_is_refused(name: str) -> None:
+    with refused("range", place="name", value=name, n=1):
+        replace(EXPERIMENT, name=name)
+    with refused("range", place="name", value=name, n=1):
+        Collection(name=name, title="Both", experiments=(EXPERIMENT,))
+
+
+def test_tables_whose_files_some_file_systems_take_for_one_are_refused() -> None:
+    tables = (replace(EXPERIMENT, name="masks"), replace(EXPERIMENT, name="Masks"))
+    with refused("duplicate", place="tables", value="Masks", n=2):
+        Collection(name="both", title="Both", experiments=tables)
+
+
+def test_texts_that_cannot_be_shown_are_refused() -> None:
+    with refused("type", place="title", n=1):
+        replace(EXPERIMENT, title="a\x1b[31m")
+    rows = (Variant(labels=("box\0", "no")), *EXPERIMENT.variants[1:])
+    with refused("type", place="rows"):
+        replace(EXPERIMENT, variants=rows)

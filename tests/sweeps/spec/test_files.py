@@ -68,6 +68,42 @@ def problems(folder: Path, text: str, name: str = "mine.yaml", taken: tuple[str,
     ]
 
 
+ROWS = "grid: {mask.shape: [box]}\n"
+
+
+def test_halves_of_characters_are_joined_and_numbers_of_texts_are_taken_as_they_are_written(tmp_path: Path) -> None:
+    found = table(
+        tmp_path,
+        'title: 1.10\nsplits: [01, 2]\nvariants: [{name: "party \\ud83c\\udf89"}, {name: 1_000, task: alignment}]',
+    )
+    assert (found.title, found.splits) == ("1.10", ("01", "2"))
+    assert [row.name for row in found.variants] == ["party \N{PARTY POPPER}", "1_000"]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "value"),
+    [
+        ('title: "half \\ud83c"', "title", ANY),
+        ('title: "\\e[31mred"', "title", ANY),
+        ('variants: [{name: "nul \\0"}]', "variants[0].name", ANY),
+        ('figure: {kind: curve, x_title: "a\\x07"}', "figure.x_title", ANY),
+        ('"k\\x01": 1', "line 2", ANY),
+        ("set: {training.epochs: 010}", "set.training.epochs", "010"),
+        ("set: {training.epochs: 1:30}", "set.training.epochs", "1:30"),
+        ("seeds: 0x3", "seeds", "0x3"),
+        ("zip: {training.epochs: [2024-01-01]}", "zip.training.epochs[0]", "2024-01-01"),
+        (f"name: {'a' * 201}", "name", "a" * 201),
+    ],
+)
+def test_texts_that_cannot_be_shown_and_numbers_that_yaml_reads_otherwise_are_refused_with_their_key(
+    tmp_path: Path, text: str, place: str, value: object
+) -> None:
+    (problem,) = problems(tmp_path, f"{ROWS}{text}")
+    assert problem.place == place
+    assert value is ANY or problem.value == value
+    assert str(problem).isprintable()
+
+
 def test_rows_are_every_combination_of_variants_zip_and_grid(tmp_path: Path) -> None:
     found = table(tmp_path, WHOLE)
     assert (found.name, found.title, found.seeds, found.splits) == ("smooth", "More or less smoothing", 3, ("1", "two"))
