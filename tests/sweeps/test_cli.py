@@ -1,8 +1,12 @@
 """Wrong command lines: one line per problem on the error stream, exit status 2, nothing started."""
 
+import errno
+import os
 import socket
+import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -10,6 +14,7 @@ from sweeps.ablation_masks import EXPERIMENT
 from sweeps.qualitative import EXPERIMENT as BARS
 from sweeps.service.cli import main
 from sweeps.service.commands.options import experiment_names
+from sweeps.service.run.ray_environment import check_ray_folder, new_ray_folder
 from sweeps.service.run.resources import Resources, resources
 from sweeps.service.spec.rows import only_rows
 from tests.helpers.refusals import refused
@@ -108,6 +113,43 @@ def test_a_results_folder_that_cannot_be_written_is_refused(
     assert line.startswith("--results: ")
     assert str(tmp_path / "results") in line
     assert (tmp_path / "results").read_text() == "a file"
+
+
+def test_what_ray_and_the_disk_need_is_looked_at_before_anything_is_written(
+    capsys: pytest.CaptureFixture[str], on_store: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_TMPDIR", f"/tmp/{'t' * 60}")
+    (line,) = error_lines(capsys, *on_store)
+    assert line.startswith("RAY_TMPDIR: ")
+    assert "36" in line
+    assert not (tmp_path / "results" / "sweeps").exists()
+    monkeypatch.delenv("RAY_TMPDIR")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / ("t" * 100)))
+    check_ray_folder()
+    folder = Path(str(new_ray_folder()))
+    assert len(str(folder)) <= 36
+    assert folder.stat().st_mode & 0o077 == 0
+    folder.rmdir()
+    monkeypatch.setattr(Path, "write_bytes", full_disk)
+    (line,) = error_lines(capsys, *on_store)
+    monkeypatch.undo()
+    assert line.startswith("--results: ")
+    assert os.strerror(errno.ENOSPC) in line
+
+
+def full_disk(*_: object) -> NoReturn:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_an_output_that_its_reader_has_closed_does_not_end_the_work() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    line = [sys.executable, "-m", "sweeps", "list"]
+    ran = subprocess.run(
+        line, stdout=write, stderr=subprocess.PIPE, env=small.environment(), cwd=small.ROOT, check=False
+    )
+    os.close(write)
+    assert (ran.returncode, ran.stderr) == (0, b"")
 
 
 def test_a_dry_run_names_every_cell_and_starts_nothing(

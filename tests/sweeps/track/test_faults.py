@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
+from sqlalchemy.engine import make_url
 
 from sweeps.service.plan.sweep_folder import SweepInfo, write_sweep
-from sweeps.service.track.server import checked_uri
+from sweeps.service.track.server import artifact_location, checked_uri, exists, ui_command
 from sweeps.service.track.shipping import Shipping
 from sweeps.service.track.sync import sync
 from sweeps.service.track.tracker import Tracker
@@ -111,6 +114,42 @@ def test_a_wrong_address_is_refused_before_anything_runs(tmp_path: Path, uri: st
 )
 def test_addresses_take_the_form_of_mlflows_client(uri: str, checked: str) -> None:
     assert checked_uri(uri) == checked
+
+
+@pytest.mark.parametrize("name", ["plain", "a?b=c", "50%20x", "h#x", "ü '\"&;"])
+def test_the_database_of_a_results_folder_lies_in_it_whatever_its_name_is(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    uri = ResultsFolder(path).tracking_uri
+    assert checked_uri(uri) == uri
+    assert make_url(uri).database == str(path / "mlflow.db")
+    assert not make_url(uri).query
+    assert unquote(str(artifact_location(uri))) == str(path / "mlartifacts")
+    assert shlex.split(ui_command(uri))[-1] == uri
+    assert [one.name for one in tmp_path.iterdir()] == [name]
+    assert checked_uri(f"{uri}?timeout=5") == f"{uri}?timeout=5"
+    assert not exists(uri)
+    (path / "mlflow.db").touch()
+    assert exists(uri)
+
+
+@pytest.mark.parametrize("error", [KeyError("trial"), ModuleNotFoundError("pymysql"), SystemExit(1)])
+def test_whatever_ends_the_thread_that_ships_is_told_and_no_trial_counts_as_shipped(
+    tmp_path: Path, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise error
+
+    folders = [write_trial(tmp_path, seed=seed) for seed in (1, 2)]
+    ships = tracker(f"sqlite:///{tmp_path}/mlflow.db")
+    monkeypatch.setattr(ships, "open", fail)
+    shipping = Shipping(ships, folders)
+    shipping.links()
+    shipment = shipping.finish({})
+    assert not shipment.complete
+    assert set(shipment.pending) == {folder.identity for folder in folders}
+    lines = shipment.lines(tmp_path, ships.uri)
+    assert type(error).__name__ in lines[0]
+    assert shlex.split(lines[-1].split(": ", 1)[1])[:3] == ["mucon-sweeps", "sync", str(tmp_path)]
 
 
 def test_mlflow_is_not_imported_before_it_is_needed(tmp_path: Path) -> None:

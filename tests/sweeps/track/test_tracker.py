@@ -44,6 +44,25 @@ def test_a_sweep_is_one_parent_with_a_child_for_each_trial(tmp_path: Path, mlflo
     assert {run.info.run_name for run in children} == names
 
 
+def test_a_damaged_or_odd_trial_and_a_run_tagged_by_hand_do_not_keep_the_others_from_the_server(
+    tmp_path: Path, mlflow_uri: str
+) -> None:
+    damaged, odd, whole = (write_trial(tmp_path, seed=seed) for seed in (1, 2, 3))
+    damaged.journal_path.write_bytes(bytes(20) + b"\n" + damaged.journal_path.read_bytes())
+    content = json.loads(odd.trial_path.read_text())
+    odd.trial_path.write_text(json.dumps({name: value for name, value in content.items() if name != "method"}))
+    with tracker(mlflow_uri) as shipping:
+        server = client(mlflow_uri)
+        experiment = server.get_experiment_by_name(EXPERIMENT).experiment_id
+        server.create_run(experiment, tags={f"sweep.{MASKS.name}": "by hand"})
+    with tracker(mlflow_uri) as shipping:
+        shipment = shipping.finish([damaged, odd, whole], {})
+    assert not shipment.complete
+    assert shipment.shipped == (whole.identity,)
+    assert str(damaged.journal_path) in shipment.pending[damaged.identity]
+    assert "method" in shipment.pending[odd.identity]
+
+
 def test_curves_and_scores_arrive_with_the_journals_steps_and_times(tmp_path: Path, mlflow_uri: str) -> None:
     folder = write_trial(tmp_path, epochs=3, seed=2)
     with tracker(mlflow_uri) as shipping:
@@ -365,7 +384,11 @@ def test_a_later_evaluation_whose_process_died_behind_its_result_is_shipped(tmp_
             append_status(folder, "running", 1_780_000_009_000)
             shipping.ship([folder])
             folder.write_result(
-                "b" * 16, {"task": "alignment", "choices": {}, "scores": {"full": {"mof": 0.9}}, "train_seconds": 1.0}
+                "b" * 16,
+                {
+                    **{"task": "alignment", "choices": {}, "scores": {"full": {"mof": 0.9}}, "train_seconds": 1.0},
+                    **{"per_video": [], "weights_sha256": "0" * 64},
+                },
             )
             shipping.ship([folder])
             assert "test/alignment/full/mof" not in run_of(mlflow_uri, folder).data.metrics
