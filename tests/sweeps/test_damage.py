@@ -252,6 +252,25 @@ def test_a_damaged_lease_counts_as_held_for_a_while_and_then_as_free(tmp_path: P
     held.release()
 
 
+def test_a_plan_is_written_again_in_the_place_of_a_directory(plan: Plan) -> None:
+    directory(plan.folder / "plan.json")
+    with refused("damaged", place=str(plan.folder / "plan.json"), n=1):
+        read_plan(plan.results, plan.name)
+    plan.write()
+    assert read_plan(plan.results, plan.name) == plan
+
+
+def test_the_first_evaluation_stays_the_first_when_it_is_made_again(plan: Plan) -> None:
+    folder = plan.folders[0]
+    written = json.loads(folder.result_path(EVALUATION).read_text())
+    result = {name: value for name, value in written.items() if name not in ("first", "evaluation")}
+    folder.write_result("b" * 16, result)
+    zeros(folder.result_path(EVALUATION))
+    folder.mend(EVALUATION)
+    folder.write_result(EVALUATION, result)
+    assert next(iter(TrialReading(folder).results)) == EVALUATION
+
+
 def test_another_format_version_is_refused_and_not_set_aside(plan: Plan) -> None:
     path = plan.folders[0].result_path(EVALUATION)
     path.write_text('{"format_version": 99}')

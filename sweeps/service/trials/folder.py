@@ -139,7 +139,7 @@ class TrialFolder:
 
     def write_result(self, evaluation: str, result: Mapping[str, Any]) -> None:
         """Writes an evaluation's result.json, atomically; the trial's first result has `first` set."""
-        first = not any(self.path.glob("evaluations/*/result.json"))
+        first = not any(map(_is_first, self.path.glob("evaluations/*/result.json")))
         path = self.result_path(evaluation)
         path.parent.mkdir(parents=True, exist_ok=True)
         value = {"identity": self.identity, "evaluation": evaluation, "first": first, **result}
@@ -224,6 +224,14 @@ class TrialFolder:
             write_json(self.trial_path, {**trial, "format_version": FORMAT_VERSION})
         failpoints.reach("sweeps.trials.upgrade")
         old.unlink()
+
+
+def _is_first(path: Path) -> bool:
+    """Whether a file is the result of a trial's first evaluation."""
+    try:
+        return bool(read_versioned(path, RESULT_SHAPE).get("first", True))
+    except InputError:
+        return False
 
 
 def _check_result(path: Path, result: Mapping[str, Any]) -> None:

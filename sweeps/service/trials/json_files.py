@@ -17,13 +17,15 @@ SCORE = (int, float, type(None))
 
 
 def write_json(path: Path, value: object) -> None:
-    """Writes a file atomically; it is durable when the call returns."""
+    """Writes a file atomically; it is durable when the call returns. A directory in its place is renamed."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with temporary.open("w", encoding="utf-8") as file:
         json.dump(value, file, allow_nan=False, ensure_ascii=False, indent=1)
         file.write("\n")
         file.flush()
         os.fsync(file.fileno())
+    if path.is_dir():
+        set_aside(path)
     temporary.replace(path)
 
 
