@@ -91,7 +91,7 @@ def line_of_another_shape(path: Path) -> None:
 
 
 FILES = (half, empty, zeros, not_utf8, directory, other_shape, a_list)
-RESULTS = (*FILES, wrong_score, wrong_scores_of_a_video)
+RESULTS = (*FILES, wrong_score)
 LINES = (directory, line_of_zeros, half_a_line_inside, line_of_another_shape)
 
 
@@ -250,6 +250,20 @@ def test_a_damaged_lease_counts_as_held_for_a_while_and_then_as_free(tmp_path: P
     held = lease.acquire(tmp_path)
     assert held is not None
     held.release()
+
+
+def test_the_status_of_all_sweeps_names_damaged_trials_and_plans_and_goes_on(
+    plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line_of_zeros(plan.folders[0].journal_path)
+    other = plan.results.sweep("other")
+    shutil.copytree(plan.folder, other)
+    assert main(None, ["status", "--results", str(plan.results.path)]) == 3
+    said = capsys.readouterr()
+    assert "3 finished, 1 damaged of 4" in said.out
+    assert str(other / "plan.json") in said.err
+    assert main(None, ["status", "planted", "--results", str(plan.results.path)]) == 3
+    assert str(plan.folders[0].journal_path) in capsys.readouterr().out
 
 
 def test_a_plan_is_written_again_in_the_place_of_a_directory(plan: Plan) -> None:

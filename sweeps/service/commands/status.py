@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from mucon.errors import EXIT_OK, EXIT_PARTIAL
+from mucon.errors import EXIT_OK, EXIT_PARTIAL, InputError
 from sweeps.service.commands.options import add_results, new_console
 from sweeps.service.text import clock, say
 
@@ -44,7 +45,14 @@ def run(options: argparse.Namespace) -> int:
 
     results = ResultsFolder.at(options.results)
     names = [options.name] if options.name else [folder.name for folder in results.sweeps(FILE)]
-    found = [sweep_status(results, name) for name in names]
+    found, damaged = [], []
+    for name in names:
+        try:
+            found.append(sweep_status(results, name))
+        except InputError as error:
+            if options.name:
+                raise
+            damaged.append(error.line)
     if options.json:
         print(
             json.dumps({"format_version": FORMAT_VERSION, "sweeps": [status.to_dict() for status in found]}, indent=1)
@@ -53,7 +61,9 @@ def run(options: argparse.Namespace) -> int:
         console = new_console()
         for line in _lines(found, with_cells=options.name is not None) if found else ["no sweep has run here"]:
             say(console, line)
-    return EXIT_OK if all(status.is_complete for status in found) else EXIT_PARTIAL
+    for line in damaged:
+        print(f"error: {line}", file=sys.stderr)
+    return EXIT_OK if not damaged and all(status.is_complete for status in found) else EXIT_PARTIAL
 
 
 def _lines(found: list[SweepStatus], *, with_cells: bool) -> Iterator[str]:

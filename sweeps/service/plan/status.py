@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from mucon.errors import InputError
 from sweeps.service.plan.plan import FILE, Plan, read_plan
 from sweeps.service.trials import lease
+from sweeps.service.trials.cell_results import read_result
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.journal import Record, milliseconds
 from sweeps.service.trials.reading import TrialReading
@@ -111,8 +114,9 @@ def _sweeps_of(results: ResultsFolder, plan: Plan) -> Mapping[str, tuple[str, ..
     sweeps: dict[str, list[str]] = {}
     for folder in results.sweeps(FILE):
         if folder.name != plan.name:
-            for identity in read_plan(results, folder.name).rows:
-                sweeps.setdefault(identity, []).append(folder.name)
+            with contextlib.suppress(InputError):  # damaged, which says nothing about this sweep
+                for identity in read_plan(results, folder.name).rows:
+                    sweeps.setdefault(identity, []).append(folder.name)
     return {identity: tuple(names) for identity, names in sweeps.items()}
 
 
@@ -124,9 +128,9 @@ def _cells(plan: Plan, elsewhere: Mapping[str, tuple[str, ...]]) -> Iterator[Cel
                 continue
             seen.add(cell.key)
             reading = plan.results.reading(cell.identity)
-            state, reason = reading.state(cell.evaluation)
-            holder = lease.holder(reading.folder.path) if state is State.RUNNING else None
-            begun = _begun(reading.records)
+            result = read_result(reading, cell.evaluation)
+            holder = lease.holder(reading.folder.path) if result.state is State.RUNNING else None
+            begun = None if reading.damage else _begun(reading.records)
             yield CellStatus(
                 table=part.experiment.name,
                 row=cell.variant.name,
@@ -134,9 +138,9 @@ def _cells(plan: Plan, elsewhere: Mapping[str, tuple[str, ...]]) -> Iterator[Cel
                 seed=cell.seed,
                 identity=cell.identity,
                 evaluation=cell.evaluation,
-                state=state,
-                reason=reason,
-                epoch=reading.n_epochs,
+                state=result.state,
+                reason=result.reason,
+                epoch=0 if reading.damage else reading.n_epochs,
                 holder=None if holder is None else str(holder),
                 since=None if begun is None else begun / 1000,
                 left=None if holder is None or begun is None else _left(reading, begun),

@@ -7,12 +7,11 @@ import secrets
 import tempfile
 from pathlib import Path
 
+from mucon.device import set_cublas_workspace
 from mucon.errors import InputError, Problem
 
 MAX_RAY_FOLDER = 36
 """Bytes of the path under which Ray's sockets still have names of at most 107 bytes, the system's limit."""
-
-from mucon.device import set_cublas_workspace
 
 
 def is_cluster() -> bool:
