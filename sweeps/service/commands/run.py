@@ -117,8 +117,7 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
     _print_header(plan, recipes, seeds, console)
     if options.dry_run:
         return dry_run(plan, trials, placement, console)
-    shown = shlex.join(redacted(word) for word in words)
-    command = f"{program or shlex.quote(Path(sys.argv[0]).name)} {shown}".rstrip()
+    command = f"{program or shlex.quote(Path(sys.argv[0]).name)} {shlex.join(map(redacted, words))}".rstrip()
     config = {"recipe": recipes, "seeds": seeds, "splits": list(plan.splits), "store": plan.store, "set": settings}
     chosen = Options(
         device=options.device,

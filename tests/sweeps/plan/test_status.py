@@ -64,7 +64,16 @@ def test_every_trial_has_its_state_reason_and_other_sweeps(tmp_path: Path) -> No
 def test_a_running_trial_has_its_process_epoch_and_time_left(tmp_path: Path) -> None:
     results = plant(tmp_path, "one", "ab")
     folder = results.trial(of(results, "one")["b2"].identity)
-    folder.trial_path.write_text(json.dumps({"format_version": FORMAT_VERSION, "config": {"training": {"epochs": 10}}}))
+    facts = {
+        "identity": folder.identity,
+        "split": "1",
+        "seed": 2,
+        "store": "/s",
+        "data_fingerprint": "f",
+        "part": "test",
+    }
+    trial = {**facts, "format_version": FORMAT_VERSION, "numerics": 1, "config": {"training": {"epochs": 10}}}
+    folder.trial_path.write_text(json.dumps(trial))
     with lease.acquire(folder.path) or pytest.fail("free"), Journal(folder.journal_path) as journal:
         journal.status("running", reason=None, host="h", pid=os.getpid())
         before = of(results, "one")["b2"]
