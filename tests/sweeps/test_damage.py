@@ -13,6 +13,7 @@ import pytest
 from sweeps.service.cli import main
 from sweeps.service.plan.plan import Plan, read_plan
 from sweeps.service.plan.sweep_folder import SweepInfo, read_sweep, read_sweeps, write_sweep
+from sweeps.service.report.figures.pictures import DIGESTS
 from sweeps.service.run.worker import run_trial
 from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Experiment
@@ -136,6 +137,10 @@ def test_a_report_shows_the_others_names_the_damaged_trial_and_exits_with_3(
 ) -> None:
     zeros(plan.folders[1].result_path(EVALUATION))
     line_of_zeros(plan.folders[0].journal_path)
+    (plan.folder / DIGESTS).write_bytes(bytes(9))
+    for folder in plan.folders:
+        folder.checkpoint_path.mkdir(parents=True)
+        (folder.checkpoint_path / "config.json").write_bytes(bytes(9))
     out = reported(plan, capsys)
     assert str(plan.folders[1].result_path(EVALUATION)) in out
     assert str(plan.folders[0].journal_path) in out

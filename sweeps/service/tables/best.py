@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mucon.config import TrainConfig
 from mucon.configuration import DEFAULT_METHOD, flatten, setting_text
+from mucon.errors import InputError
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import Part, Plan
 from sweeps.service.plan.sweep_folder import Outcome
@@ -18,6 +18,7 @@ from sweeps.service.tables.notes import some_rows
 from sweeps.service.tables.standing import Standing
 from sweeps.service.tables.table import Row
 from sweeps.service.trials.folder import TrialFolder
+from sweeps.service.trials.json_files import read_json
 from sweeps.service.trials.trial import Trial
 
 
@@ -182,7 +183,10 @@ def _decoding(row: Variant, folder: TrialFolder, trial: Trial | None) -> list[st
     if row.method != DEFAULT_METHOD or (trial is None and not chosen):
         return []
     path = folder.checkpoint_path / "config.json"
-    trained = TrainConfig.from_dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else TrainConfig()
+    try:
+        trained = TrainConfig.from_dict(read_json(path, hint="")) if path.exists() else TrainConfig()
+    except InputError:  # damaged: `mucon evaluate` says so
+        return []
     stored = TrainConfig.from_dict({**flatten(trained.to_dict()), **chosen})
     wanted = stored if trial is None else trial.config
     before, after = (flatten({"decoding": config.to_dict()["decoding"]}) for config in (trained, wanted))

@@ -48,7 +48,9 @@ def trial_description(record: TrialRecord, row: str, run: Path) -> str:
     reason = record.tags.get("reason")
     parts = [f"**{record.state}**: {in_markdown(reason)}"] if reason else []
     parts.append(
-        ", ".join(word for word in (row and f"**{in_markdown(row)}**", f"split {record.split}", f"seed {record.seed}") if word)
+        ", ".join(
+            word for word in (row and f"**{in_markdown(row)}**", f"split {record.split}", f"seed {record.seed}") if word
+        )
     )
     mofs = {point.name: point.value for point in record.scores if point.name.endswith("/mof")}
     if mofs:

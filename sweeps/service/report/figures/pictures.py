@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
 from mucon import plots
+from mucon.errors import InputError
 from mucon.metrics.catalogue import SCALES, Unit
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import Part, Plan
@@ -30,7 +30,7 @@ from sweeps.service.spec.figure import Figure
 from sweeps.service.stats.comparisons import seed_means
 from sweeps.service.tables.standing import Standing
 from sweeps.service.tables.table import seed_values
-from sweeps.service.trials.json_files import write_json
+from sweeps.service.trials.json_files import ANY_KEY, read_json, write_json
 from sweeps.service.trials.reading import LOSS
 
 DIGESTS = "figures.json"
@@ -163,7 +163,10 @@ def draw_pictures(pictures: Sequence[Picture], folder: Path) -> dict[str, Path]:
         File name -> path of all figures.
     """
     path = folder / DIGESTS
-    earlier: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    try:
+        earlier = read_json(path, hint="", shape={ANY_KEY: str})
+    except InputError:  # missing or damaged: every figure is drawn
+        earlier = {}
     code = _code()
     digests = {picture.name: hashlib.sha256(code + picture.shows.encode()).hexdigest() for picture in pictures}
     paths: dict[str, Path] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from mucon.errors import InputError, Problem, nearest
@@ -16,6 +15,7 @@ from sweeps.service.plan.plan import Part, Plan
 from sweeps.service.report.figures.picture import Picture
 from sweeps.service.spec.figure import Figure
 from sweeps.service.tables.standing import Standing
+from sweeps.service.trials.json_files import ANY_KEY, read_json
 
 TRUTH = "ground truth"
 
@@ -56,7 +56,11 @@ def segmentations(part: Part, standing: Standing, *, name: str, title: str) -> P
         if cell.split == split:
             first.setdefault(cell.variant.name, cell)
     for row, cell in first.items():
-        predicted = _predictions(cell, plan, vocabulary)
+        try:
+            predicted = _predictions(cell, plan, vocabulary)
+        except InputError as error:
+            notes.append(error.line)
+            continue
         if predicted is None:
             notes.append(f"no segmentations of {cell}: {standing.results[cell.key].state}")
             continue
@@ -106,5 +110,6 @@ def _predictions(cell: Cell, plan: Plan, vocabulary: Vocabulary) -> dict[str, Se
     path = folder / f"{cell.variant.prediction or 'full'}.json"
     if not path.exists():
         return None
-    videos = json.loads(path.read_text(encoding="utf-8"))["videos"]
+    shape = {"videos": {ANY_KEY: {"transcript": [str], "lengths": [int]}}}
+    videos = read_json(path, hint="delete the trial's evaluation and run the sweep again", shape=shape)["videos"]
     return {id: Segmentation.of(vocabulary.ids(value["transcript"]), value["lengths"]) for id, value in videos.items()}
