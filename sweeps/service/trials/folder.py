@@ -154,7 +154,7 @@ class TrialFolder:
             InputError: a file is of another format version.
         """
         first = self.path / "result.json"
-        for parent in (self.run_path, self.path / "evaluations", self.evaluation_path(evaluation)):
+        for parent in (self.path / "evaluations", self.evaluation_path(evaluation)):
             if parent.exists() and not parent.is_dir():
                 set_aside(parent)
         for path in (first, self.trial_path, self.training_path, self.result_path(evaluation)):
