@@ -1,12 +1,10 @@
 """Wrong command lines: one line per problem on the error stream, exit status 2, nothing started."""
 
-import errno
 import os
 import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
@@ -130,15 +128,6 @@ def test_what_ray_and_the_disk_need_is_looked_at_before_anything_is_written(
     assert len(str(folder)) <= 36
     assert folder.stat().st_mode & 0o077 == 0
     folder.rmdir()
-    monkeypatch.setattr(Path, "write_bytes", full_disk)
-    (line,) = error_lines(capsys, *on_store)
-    monkeypatch.undo()
-    assert line.startswith("--results: ")
-    assert os.strerror(errno.ENOSPC) in line
-
-
-def full_disk(*_: object) -> NoReturn:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_an_output_that_its_reader_has_closed_does_not_end_the_work() -> None:

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     Sweep = Experiment | Collection
 
 DEMO_STORE = Path("stores/demo")
-PROBE_BYTES = 2**20
-"""Bytes that must fit into the results folder before anything starts."""
 
 
 def add(commands: Any) -> None:

@@ -157,7 +157,7 @@ class Tracker:
             except (ServerError, OSError) as error:
                 pending[folder.identity] = _one_line(error)
                 silence = self._silence()
-            except Exception as error:  # an odd directory must not keep the others from the server
+            except (AttributeError, KeyError, TypeError, ValueError) as error:  # an odd directory; the others go on
                 pending[folder.identity] = f"{type(error).__name__}: {_one_line(error)}"
         return Shipment(shipped=tuple(shipped), pending=pending, unreachable=silence)
 
