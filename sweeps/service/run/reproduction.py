@@ -16,7 +16,7 @@ from mucon.training import EpochReport
 from storage import open_store
 from sweeps.service.plan.recordings import absolute, split_facts
 from sweeps.service.run.worker import Outcome, run_trial
-from sweeps.service.trials.folder import State, TrialFolder
+from sweeps.service.trials.folder import WHOLE_TRIAL_SHAPE, State, TrialFolder, read_versioned
 from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
@@ -135,6 +135,7 @@ def finished_trial(folder: TrialFolder) -> TrialReading:
     """
     reading = TrialReading(folder)
     reading.check()
+    read_versioned(folder.trial_path, WHOLE_TRIAL_SHAPE)
     if reading.first_result is None:
         state, reason = reading.state()
         raise InputError(

@@ -34,7 +34,8 @@ FORMAT_VERSION = 2
 READABLE_VERSIONS = (1, 2)
 """Format versions of trial.json and result.json that are read; their content is the same."""
 HINT = "run the sweep again: it renames the file and makes it again"
-TRIAL_SHAPE = {
+TRIAL_SHAPE: dict[str, Any] = {"config": {}}
+WHOLE_TRIAL_SHAPE = {
     **{"identity": str, "split": (str, int), "seed": int, "config": {}, "store": str, "data_fingerprint": str},
     **{"part": str, "numerics": object},
 }
@@ -158,7 +159,7 @@ class TrialFolder:
             if parent.exists() and not parent.is_dir():
                 set_aside(parent)
         for path in (first, self.trial_path, self.training_path, self.result_path(evaluation)):
-            shape = {self.trial_path: TRIAL_SHAPE, self.training_path: TRAINING_SHAPE}.get(path, RESULT_SHAPE)
+            shape = {self.trial_path: WHOLE_TRIAL_SHAPE, self.training_path: TRAINING_SHAPE}.get(path, RESULT_SHAPE)
             try:
                 if path.exists():
                     content = read_versioned(path, shape)

@@ -71,7 +71,7 @@ def write(results: Path, trial: Trial, name: str, evaluation: str = "", precisio
     append_epoch(folder, 1)
     folder.write_training(weights_sha256="00", train_seconds=1.0)
     if evaluation:
-        folder.write_result(evaluation, {"scores": {}, "per_video": [], "weights_sha256": "00"})
+        folder.write_result(evaluation, {"scores": {}, "per_video": [], "weights_sha256": "00", "train_seconds": 1.0})
 
 
 def test_rows_that_differ_in_settings_without_effect_share_a_training(tiny_store: Path, tmp_path: Path):
