@@ -125,9 +125,8 @@ class Tracker:
             self._connection = Client(self.uri, self.experiment_name)
             self._find_parent()
             runs: dict[str, list[Run]] = {}
-            for run in self._client.search(f"tags.`sweep.{self.sweep.name}` LIKE '%'"):
-                if "trial" in run.tags:  # others were tagged by hand
-                    runs.setdefault(run.tags["trial"], []).append(run)
+            for run in self._client.search(f"tags.`sweep.{self.sweep.name}` LIKE '%' AND tags.trial LIKE '%'"):
+                runs.setdefault(run.tags["trial"], []).append(run)
             self._runs = {trial: one for trial, (one, *others) in runs.items() if one.is_current and not others}
         except (ServerError, OSError) as error:
             raise unreachable(self.uri, error) from error
