@@ -13,7 +13,7 @@ from mucon.losses import LossConfig
 from mucon.masks import MaskConfig
 from mucon.model.backbone import BackboneConfig
 from mucon.model.segment_branch import SegmentBranchConfig
-from mucon.training_config import TrainingConfig
+from mucon.training_config import DROP_FRACTIONS, TrainingConfig
 
 __all__ = ["Config", "TrainConfig", "convert", "field_types", "flatten", "parse_settings", "setting_text"]
 
@@ -49,18 +49,21 @@ class TrainConfig(Config):
             raise InputError(Problem(rule="range", place="seed", value=self.seed, expected="at least 0"))
 
     def canonical(self, *, labelled: bool | None = None) -> Self:
-        """See `Config.canonical`; the drop of the learning rate and teacher forcing are whole numbers of epochs."""
+        """See `Config.canonical`; teacher forcing and an unusual drop of the rate are whole numbers of epochs."""
         plain = self.with_defaults(self.without_effect(labelled))
         training, epochs = plain.training, plain.training.epochs
         values: dict[str, Any] = {
             "training.teacher_forcing": training.forced_epochs / epochs,
-            "training.lr_drop_fraction": TrainingConfig().lr_drop_fraction,
-            "training.lr_drop_epoch": training.drop_after,
+            "training.lr_drop_fraction": DROP_FRACTIONS[0],
+            "training.lr_drop_epoch": None,
         }
+        usual = [share for share in DROP_FRACTIONS if round(share * epochs) == training.drop_after]
         if training.lr_drop_factor == 1 or training.drop_after >= epochs:
-            values |= {"training.lr_drop_factor": 1.0, "training.lr_drop_epoch": None}
-        elif training.drop_after == TrainingConfig(epochs=epochs).drop_after:
-            values["training.lr_drop_epoch"] = None
+            values["training.lr_drop_factor"] = 1.0
+        elif usual:
+            values["training.lr_drop_fraction"] = usual[0]
+        else:
+            values["training.lr_drop_epoch"] = training.drop_after
         return plain.with_values(values)
 
     def without_effect(self, labelled: bool | None) -> Iterator[str]:

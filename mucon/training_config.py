@@ -7,6 +7,10 @@ from typing import Literal
 
 from mucon.errors import check_ranges
 
+DROP_FRACTIONS = (70 / 150, 0.7, 60 / 150, 70 / 110)
+"""Shares of the run after which the learning rate of a recipe drops, the default first. In an identity, a drop is the
+first share that gives its epoch, or else an epoch."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingConfig:
@@ -53,7 +57,7 @@ class TrainingConfig:
     accumulate: int = 1
     warm_start: str | None = None
     learning_rate: float = 0.01
-    lr_drop_fraction: float = 70 / 150
+    lr_drop_fraction: float = DROP_FRACTIONS[0]
     lr_drop_epoch: int | None = None
     lr_drop_factor: float = 0.1
     weight_decay: float = 0.005

@@ -41,11 +41,11 @@ WHOLE_TRIAL_SHAPE = {
 }
 TRAINING_SHAPE = {"weights_sha256": str, "train_seconds": NUMBER}
 RESULT_SHAPE = {
-    **TRAINING_SHAPE,
-    "evaluation": str,
-    "scores": {ANY_KEY: {ANY_KEY: SCORE}},
-    "per_video": [{"id": str}],
+    **{"evaluation": str, "train_seconds": NUMBER},
+    **{"scores": {ANY_KEY: {ANY_KEY: SCORE}}, "per_video": [{"id": str}]},
 }
+"""What tables and pages need of a result."""
+WHOLE_RESULT_SHAPE = {**RESULT_SHAPE, **TRAINING_SHAPE}
 
 
 class State(StrEnum):
@@ -159,13 +159,15 @@ class TrialFolder:
             if parent.exists() and not parent.is_dir():
                 set_aside(parent)
         for path in (first, self.trial_path, self.training_path, self.result_path(evaluation)):
-            shape = {self.trial_path: WHOLE_TRIAL_SHAPE, self.training_path: TRAINING_SHAPE}.get(path, RESULT_SHAPE)
+            shape = {self.trial_path: WHOLE_TRIAL_SHAPE, self.training_path: TRAINING_SHAPE}.get(
+                path, WHOLE_RESULT_SHAPE
+            )
             try:
                 if path.exists():
                     content = read_versioned(path, shape)
                     if content.get("evaluation") != evaluation and path == self.result_path(evaluation):
                         raise damaged(path, f"result of the evaluation {content['evaluation']!r}", HINT)
-                    _check_result(path, content if shape is RESULT_SHAPE else {})
+                    _check_result(path, content if shape is WHOLE_RESULT_SHAPE else {})
             except InputError as error:
                 if error.problems[0].rule != "damaged":
                     raise
@@ -206,7 +208,7 @@ class TrialFolder:
 
     def _move_first(self, old: Path) -> None:
         """Moves the first evaluation; the old result is removed last, so that an interrupted move is repeated."""
-        result = read_versioned(old, RESULT_SHAPE)
+        result = read_versioned(old, WHOLE_RESULT_SHAPE)
         evaluation = str(result["evaluation"])
         if not is_identity(evaluation):
             raise damaged(old, f"evaluation {evaluation!r}", HINT)

@@ -18,6 +18,8 @@ SHAPES: dict[str, dict[str, Any]] = {
     "environment": {"timestamp": int},
 }
 """The shape of the records of each kind; other kinds have any."""
+DEFAULTS: dict[str, Record] = {"epoch": {"timestamp": 0, "metrics": {}}}
+"""What a record of a kind may lack."""
 
 
 class Content(NamedTuple):
@@ -66,8 +68,10 @@ def _parsed(line: bytes) -> tuple[Record, str]:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
         return {}, str(error)
-    wrong = misfit(record, {"kind": str})
-    return record, wrong or misfit(record, SHAPES.get(record["kind"], {}))
+    if wrong := misfit(record, {"kind": str}):
+        return {}, wrong
+    record = {**DEFAULTS.get(record["kind"], {}), **record}
+    return record, misfit(record, SHAPES.get(record["kind"], {}))
 
 
 def last_status(records: list[Record]) -> Record | None:

@@ -122,7 +122,7 @@ def test_the_command_compares_two_trials_and_names_the_better_model(
 
     plan = make_sweep(tmp_path, experiment("ab", "a"), score, n_videos=8)
     for folder in plan.folders:
-        folder.trial_path.write_text(json.dumps({"format_version": FORMAT_VERSION, "store": plan.store}))
+        folder.trial_path.write_text(json.dumps({"format_version": FORMAT_VERSION, "config": {}, "store": plan.store}))
     first, second = (next(cell.identity for cell in plan.cells if cell.variant.name == row) for row in "ab")
     assert main(arguments=["compare", first, second, "--results", str(tmp_path)]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("MoF ")]
