@@ -11,6 +11,9 @@ import numpy as np
 from mucon.errors import InputError, Problem
 from mucon.videos import Video
 
+LABELLED = 0x1AB
+"""Word of the seed that belongs to the order of the labelled videos alone."""
+
 
 def labelled_of(annotated: Iterable[str], n_videos: int, share: float, seed: int) -> tuple[str, ...]:
     """The first ceil(share · n_videos) names of one order: a larger share contains all names of a smaller one.
@@ -36,8 +39,7 @@ def labelled_of(annotated: Iterable[str], n_videos: int, share: float, seed: int
         message = f"{share:g} of {n_videos} training videos are {count}, but only {len(names)} have frame labels"
         hint = "annotate more videos or lower the share"
         raise InputError(Problem(rule="range", place="training.labelled", value=share, message=message, hint=hint))
-    # The order of epoch 0x1AB has the same seed. Another one would label other videos in runs of mixed supervision.
-    order = np.random.default_rng([seed, 0x1AB]).permutation(len(names))
+    order = np.random.default_rng([seed, 0, LABELLED]).permutation(len(names))  # no epoch has three words
     return tuple(names[i] for i in order[:count])
 
 

@@ -19,6 +19,7 @@ from mucon.identity.fingerprint import VideoFacts
 from mucon.losses import LossConfig
 from mucon.masks import MaskConfig
 from mucon.training import EpochReport
+from mucon.training.loop import epoch_order
 from mucon.training.step import SUPERVISED_TERMS, TERMS, FrameLabels, loss_vector, video_losses
 from mucon.training.supervision import labelled_of, with_labels
 from mucon.videos import Video
@@ -234,3 +235,11 @@ def test_a_run_whose_labelled_videos_changed_is_not_resumed(tmp_path: Path):
     with pytest.warns(DataWarning), refused("mismatch", str(tmp_path / "labelled.json"), n=1) as refusal:
         train_small(tmp_path, config, videos=other)
     assert recorded[0] in refusal.values[0]
+
+
+def test_the_order_of_the_labelled_videos_is_not_that_of_an_epoch() -> None:
+    names = [f"v{i:02}" for i in range(12)]
+    for seed in (0, 1, 7):
+        labelled = labelled_of(names, 12, 1.0, seed)
+        epochs = {tuple(names[i] for i in epoch_order(12, seed, epoch)) for epoch in range(2000)}
+        assert labelled not in epochs
