@@ -12,7 +12,7 @@ from sweeps.service.plan.plan import Plan, read_plan
 from sweeps.service.plan.sweep_folder import SweepInfo, mark_shipped, read_sweep, write_links, write_sweep
 from sweeps.service.report.report import check_figures, present, write_report
 from sweeps.service.run.progress import Progress
-from sweeps.service.run.ray_environment import check_ray_folder, is_cluster, set_ray_environment
+from sweeps.service.run.ray_environment import check_cluster, check_ray_folder, is_cluster, set_ray_environment
 from sweeps.service.run.resources import Placement, place_trials
 from sweeps.service.run.source import PlannedTrials
 from sweeps.service.tables.best import outcome_of
@@ -161,6 +161,7 @@ def _run(
 
 
 def _cluster_nodes() -> dict[str, tuple[float, float]]:
+    check_cluster()
     set_ray_environment()
     from sweeps.service.run.engine import cluster_nodes  # imports ray, which reads its environment on import
 
