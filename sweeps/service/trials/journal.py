@@ -65,7 +65,7 @@ def read(path: Path) -> Content:
 def _parsed(line: bytes) -> tuple[Record, str]:
     """The record of a line, and what is wrong with it."""
     try:
-        record = json.loads(line)
+        record = json.loads(line.decode())
     except (ValueError, RecursionError) as error:
         return {}, str(error)
     if wrong := misfit(record, {"kind": str}):
