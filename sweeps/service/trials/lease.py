@@ -8,6 +8,7 @@ several processes succeeds. Exclusive creation (on a bucket: a conditional put) 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -42,6 +43,8 @@ class Holder:
         process_start: start of the process in kernel ticks since boot, -1 if unknown; distinguishes it from a later
             process with the same number.
         expires: seconds since 1970; 0 once the lease is released.
+        machine: running kernel and namespace of its process numbers, see `_machine`; empty in leases of earlier
+            versions.
     """
 
     token: str
@@ -49,17 +52,22 @@ class Holder:
     pid: int
     process_start: int
     expires: float
+    machine: str = ""
 
     @property
     def alive(self) -> bool:
-        """Whether the lease has not expired and its process, if it is on this machine, still runs.
+        """Whether the lease has not expired and its process, if its number is one of this machine's, still runs.
+
+        Two containers may have one host name and different processes of one number; only the same kernel and the same
+        namespace tell whose number it is.
 
         >>> Holder(token="a", host="elsewhere", pid=1, process_start=-1, expires=0.0).alive
         False
         """
         if self.expires <= time.time():
             return False
-        return self.host != socket.gethostname() or _process_start(self.pid) == self.process_start
+        is_here = self.machine == _machine() if self.machine else self.host == socket.gethostname()
+        return not is_here or _process_start(self.pid) == self.process_start
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
@@ -107,8 +115,9 @@ class Lease:
         """Releases the lease, unless it is lost, and ends the thread."""
         self._released.set()
         self._thread.join()
-        if not self._lost and _newest(self._folder) == self._number:
-            self._write(expires=0.0)
+        with contextlib.suppress(OSError):  # a lease that cannot be released expires
+            if not self._lost and _newest(self._folder) == self._number:
+                self._write(expires=0.0)
 
     def _keep(self) -> None:
         while not self._released.wait(self._duration / RENEWALS_PER_LEASE):
@@ -155,14 +164,19 @@ def acquire(folder: Path, *, duration: float = LEASE_SECONDS) -> Lease | None:
         pid=pid,
         process_start=_process_start(pid),
         expires=time.time() + duration,
+        machine=_machine(),
     )
+    path = _path(folder, newest + 1)
     try:
-        with _path(folder, newest + 1).open("x") as file:
+        with path.open("x") as file:
             file.write(json.dumps(asdict(mine)))
     except FileExistsError:
         return None
+    except OSError:  # a full disk: an empty lease would belong to an unknown process
+        path.unlink(missing_ok=True)
+        raise
     if _newest(folder) != newest + 1:  # `newest` was outdated: others acquired and released since
-        _path(folder, newest + 1).unlink()
+        path.unlink()
         return None
     for number in _numbers(folder):
         if number < newest:
@@ -198,6 +212,16 @@ def _read(folder: Path, number: int) -> Holder | None:
         return Holder(**value)
     except (TypeError, ValueError, RecursionError):
         return Holder(token="", host="unknown", pid=0, process_start=-1, expires=written + LEASE_SECONDS)
+
+
+@functools.cache
+def _machine() -> str:
+    """The running kernel and the namespace in which it numbers this process; the host name on systems without /proc."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {Path('/proc/self/ns/pid').stat().st_ino}"
+    except OSError:
+        return socket.gethostname()
 
 
 def _process_start(pid: int) -> int:

@@ -1,5 +1,6 @@
 """The lease: at most one holder, also when processes die or hang."""
 
+import json
 import os
 import signal
 import socket
@@ -128,6 +129,59 @@ def test_a_lease_file_without_content_belongs_to_another_process(tmp_path: Path)
     held = lease.acquire(tmp_path)
     assert held is not None
     held.release()
+
+
+def test_a_living_lease_of_another_container_with_this_host_name_is_not_taken(tmp_path: Path) -> None:
+    """The process numbers of a container are its own: that the number is free here says nothing."""
+    process = start(tmp_path, duration=3600)
+    assert output_of(process) == "held"
+    process.kill()
+    process.wait()
+    path = tmp_path / "lease-00000001.json"
+    here = json.loads(path.read_text())
+    path.write_text(json.dumps({**here, "machine": f"{here['machine']}0"}))
+    assert lease.acquire(tmp_path) is None
+    holder = lease.holder(tmp_path)
+    assert holder is not None
+    assert (holder.host, holder.pid) == (socket.gethostname(), process.pid)
+    path.write_text(json.dumps({**here, "machine": f"{here['machine']}0", "expires": time.time() - 1}))
+    held = lease.acquire(tmp_path)
+    assert held is not None
+    held.release()
+
+
+def test_the_lease_of_an_earlier_version_is_judged_by_its_host_name(tmp_path: Path) -> None:
+    process = start(tmp_path, duration=3600)
+    assert output_of(process) == "held"
+    path = tmp_path / "lease-00000001.json"
+    written = json.loads(path.read_text())
+    del written["machine"]
+    path.write_text(json.dumps(written))
+    assert lease.acquire(tmp_path) is None
+    process.kill()
+    process.wait()
+    held = lease.acquire(tmp_path)
+    assert held is not None
+    held.release()
+
+
+def test_a_disk_that_is_full_leaves_no_lease(tmp_path: Path) -> None:
+    """The file is created, but its content does not fit."""
+    code = """
+        import pathlib, resource, signal, sys
+        from sweeps.service.trials import lease
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8, 8))
+        try:
+            lease.acquire(pathlib.Path(sys.argv[1]))
+        except OSError:
+            print("refused")
+    """
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "refused"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_leases_leave_few_files(tmp_path: Path) -> None:
