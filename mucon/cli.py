@@ -10,6 +10,7 @@ from typing import TextIO
 
 from mucon.commands import baselines, evaluate, predict, recipes, store, train, weights
 from mucon.commands.parser import Command, Parser, add_version
+from mucon.commands.stdout import lasting_output
 from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_PARTIAL, DataWarning, Diverged, InputError, Interrupted
 
 DESCRIPTION = "Weakly supervised action segmentation from transcripts (MuCon)."
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         args = build_parser().parse(arguments)
         run: Command = args.run
-        with warnings_as_lines():
+        with lasting_output(), warnings_as_lines():
             return run(args)
     except InputError as error:
         for problem in error.problems:

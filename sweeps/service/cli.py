@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mucon.commands.parser import Parser, add_version
+from mucon.commands.stdout import lasting_output
 from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, InputError
 from sweeps.service.commands import compare, history, report, reproduce, run, status, stop, sync
 from sweeps.service.commands import list as list_command
@@ -28,11 +29,12 @@ def main(experiment: Experiment | Collection | None = None, arguments: Sequence[
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        if experiment is not None:
-            return run.run_script(experiment, words)
-        options = parser().parse(words)
-        status: int = options.run(options)
-        return status
+        with lasting_output():
+            if experiment is not None:
+                return run.run_script(experiment, words)
+            options = parser().parse(words)
+            status: int = options.run(options)
+            return status
     except InputError as error:
         for problem in error.problems:
             print(printable(redacted(f"error: {problem}")), file=sys.stderr)

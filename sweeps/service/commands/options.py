@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import io
 import os
 import pkgutil
 import sys
@@ -24,21 +23,10 @@ WIDTH = 160
 
 
 def new_console() -> Console:
-    """A console as wide as the terminal, or wide enough for a table if the output is no terminal.
-
-    A character that the output's encoding lacks is printed as an escape. Once the reader of the output has closed it,
-    nothing is printed any more, and the work goes on.
-    """
+    """A console as wide as the terminal, or wide enough for a table if the output is no terminal."""
     from rich.console import Console
 
-    class Lasting(Console):
-        def on_broken_pipe(self) -> None:
-            self.quiet = True
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
-    return Lasting() if sys.stdout.isatty() or "COLUMNS" in os.environ else Lasting(width=WIDTH)
+    return Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=WIDTH)
 
 
 def add_results(parser: argparse.ArgumentParser) -> None:

@@ -1,5 +1,8 @@
 """`mucon recipes`."""
 
+import os
+import subprocess
+import sys
 import typing
 
 import pytest
@@ -38,3 +41,12 @@ def test_an_explanation_is_that_of_the_docstring(capsys: pytest.CaptureFixture[s
         ("training.optimiser = sgd", field_texts(TrainConfig)["training.optimiser"], f"one of {values}"),
     ):
         assert f"{path} {text} Values: {kind}." in lines
+
+
+def test_an_output_that_its_reader_has_closed_does_not_end_the_command() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    line = [sys.executable, "-m", "mucon", "recipes"]
+    ran = subprocess.run(line, stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (ran.returncode, ran.stderr) == (0, b"")

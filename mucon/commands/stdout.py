@@ -1,0 +1,55 @@
+"""Standard output whose reader may close it, such as `head`."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any, TextIO, cast
+
+
+class LastingOutput:
+    """A stream that drops what is written after its reader has closed it, so that the work goes on.
+
+    Args:
+        stream: the stream that is written to.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        """Writes a text; returns its length."""
+        with self._lasting():
+            self.stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flushes the stream."""
+        with self._lasting():
+            self.stream.flush()
+
+    @contextlib.contextmanager
+    def _lasting(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+@contextlib.contextmanager
+def lasting_output() -> Iterator[None]:
+    """Standard output lasts in the block; characters that its encoding lacks are printed as escapes."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    lasting = LastingOutput(sys.stdout)
+    with contextlib.redirect_stdout(cast(TextIO, lasting)):
+        try:
+            yield
+        finally:
+            lasting.flush()
