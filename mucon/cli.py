@@ -33,10 +33,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit status: 0, 2 (invalid input), 3 (partial failure) or 130 (interrupted). Internal errors are raised and
         give status 1.
     """
+    with lasting_output():
+        return _status(arguments)
+
+
+def _status(arguments: Sequence[str] | None) -> int:
+    """Runs a command and prints its errors."""
     try:
         args = build_parser().parse(arguments)
         run: Command = args.run
-        with lasting_output(), warnings_as_lines():
+        with warnings_as_lines():
             return run(args)
     except InputError as error:
         for problem in error.problems:

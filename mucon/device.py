@@ -138,7 +138,9 @@ def full_precision() -> Iterator[None]:
     Restores torch's flags afterwards. Nothing changes on a CPU.
     """
     backends: Any = torch.backends
-    cudnn, matmul = backends.cudnn, torch.get_float32_matmul_precision()
+    cudnn, matmul = backends.cudnn, None
+    with contextlib.suppress(RuntimeError):  # torch cannot tell it if the caller has set the newer flags
+        matmul = torch.get_float32_matmul_precision()
     exact: list[tuple[Any, str, object]] = [(cudnn, "deterministic", True), (cudnn, "benchmark", False)]
     if hasattr(cudnn, "fp32_precision"):
         operations = (cudnn.conv, cudnn.rnn, backends.cuda.matmul, backends.mkldnn.matmul)
@@ -147,14 +149,15 @@ def full_precision() -> Iterator[None]:
         exact.append((cudnn, "allow_tf32", False))
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in exact]
     try:
-        _set_flags("highest", exact)
+        _set_flags(None if matmul is None else "highest", exact)
         yield
     finally:
         _set_flags(matmul, before)
 
 
-def _set_flags(matmul: str, flags: list[tuple[Any, str, object]]) -> None:
-    torch.set_float32_matmul_precision(matmul)  # torch refuses products if this older flag contradicts the newer ones
+def _set_flags(matmul: str | None, flags: list[tuple[Any, str, object]]) -> None:
+    if matmul is not None:  # torch refuses products if this older flag contradicts the newer ones
+        torch.set_float32_matmul_precision(matmul)
     for owner, name, value in flags:
         setattr(owner, name, value)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mucon.errors import InputError, Problem, nearest
+from storage.names import normal
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +60,13 @@ class Vocabulary:
         return tuple(self.actions.index(name) for name in self.background)
 
     def ids(self, names: Iterable[str]) -> tuple[int, ...]:
-        """Ids of names.
+        """Ids of names, which may be in another Unicode normal form than the actions.
 
         Raises:
             InputError: one problem per unknown name.
         """
         index = {name: i for i, name in enumerate(self.actions)}
-        names = list(names)
+        names = [name if name in index else normal(name) for name in names]
         unknown = sorted({name for name in names if name not in index})
         if unknown:
             raise InputError(

@@ -29,6 +29,11 @@ def rows_of(path: Path, columns: Sequence[str], problems: list[Problem]) -> list
         message = f"cannot read a CSV file in UTF-8: {error}"
         problems.append(Problem(rule="unreadable", place=str(path), message=message))
         return []
+    repeated = sorted({name for name in names if name and names.count(name) > 1})
+    if repeated:
+        message = f"duplicate columns: {', '.join(repeated)}"
+        problems.append(Problem(rule="duplicate", place=f"{path}:1", value=repeated, message=message))
+        return []
     missing = [name for name in columns if name not in names]
     if missing:
         message = f"missing columns: {', '.join(missing)}"

@@ -46,7 +46,7 @@ class History:
     def epoch(self, report: EpochReport) -> None:
         """Records a finished epoch, in place of an earlier record of it or of later ones."""
         path = self.folder / HISTORY
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
         kept = [line for line in lines if 0 < _epoch_of(line) < report.epoch]
         if kept != lines:
             fresh = path.with_name(f"{path.name}.new")

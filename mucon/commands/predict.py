@@ -147,6 +147,10 @@ def check_options(args: argparse.Namespace) -> None:
         if getattr(args, flag) not in (None, False) and getattr(args, needed) is None:
             value = getattr(args, flag)
             problems.append(Problem(rule="missing", place=f"--{flag}", value=value, message=f"requires --{needed}"))
+    written = "json" if args.json else args.format or FORMATS[0]
+    if args.confidence and written not in ("csv", "json"):
+        message = "requires --json, or --out with --format csv or json"
+        problems.append(Problem(rule="missing", place="--confidence", value=True, message=message))
     if args.fps is not None and not 0 < args.fps < float("inf"):
         problems.append(Problem(rule="range", place="--fps", value=args.fps, expected="a number above 0"))
     if problems:

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from mucon.evaluation import Evaluation
+from mucon.evaluation import NOTHING, Evaluation
 from mucon.metrics.catalogue import Task, printed_metrics
 from mucon.metrics.confusion import cells_of
 from mucon.training import EpochReport
@@ -115,7 +115,10 @@ def print_scores(evaluation: Evaluation) -> None:
             first, reason = next(iter(reasons.items()))
             print(f"{prediction}: recordings without this prediction: {len(reasons)}, first {first!r}: {reason}")
     if evaluation.n_without_lengths:
-        print(f"recordings without true lengths, scored by their transcripts only: {evaluation.n_without_lengths}")
+        nothing = sum(row["annotation"] == NOTHING for row in evaluation.per_video)
+        print(
+            f"recordings without true lengths: {evaluation.n_without_lengths}, of which without transcript: {nothing}"
+        )
     if evaluation.n_cut:
         print(f"transcripts truncated at the maximum length: {evaluation.n_cut}")
     if evaluation.n_empty:

@@ -1,4 +1,4 @@
-"""Standard output whose reader may close it, such as `head`."""
+"""Standard output and error whose reader may close them, such as `head`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TextIO, cast
 
 
@@ -44,11 +44,23 @@ class LastingOutput:
 
 @contextlib.contextmanager
 def lasting_output() -> Iterator[None]:
-    """Standard output lasts in the block; characters that its encoding lacks are printed as escapes."""
+    """Standard output and error last in the block; characters that their encoding lacks are printed as escapes."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    lasting = LastingOutput(sys.stdout)
-    with contextlib.redirect_stdout(cast(TextIO, lasting)):
+    with _lasting(sys.stdout, contextlib.redirect_stdout), _lasting(sys.stderr, contextlib.redirect_stderr):
+        yield
+
+
+@contextlib.contextmanager
+def _lasting(
+    stream: TextIO | None, redirect: Callable[[TextIO], contextlib.AbstractContextManager[object]]
+) -> Iterator[None]:
+    """Redirects a stream to a lasting one; a stream that is closed from the start is None and stays so."""
+    if stream is None:
+        yield
+        return
+    lasting = LastingOutput(stream)
+    with redirect(cast(TextIO, lasting)):
         try:
             yield
         finally:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from mucon.commands.options import FORMER_RECIPES, RECIPES, add_data, add_device, add_method, add_settings
-from mucon.commands.outputs import check_run_folder
+from mucon.commands.outputs import check_file, check_run_folder
 from mucon.configuration import field_types, parse_settings
 from mucon.errors import EXIT_OK, InputError, Problem
 
@@ -57,7 +57,7 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Trains, with progress on standard error."""
-    from mucon.commands.history import History
+    from mucon.commands.history import HISTORY, STARTS, History
     from mucon.commands.printing import EpochPrinter
     from mucon.device import choose_device, training_line
     from mucon.method import training_of
@@ -67,9 +67,12 @@ def run(args: argparse.Namespace) -> int:
 
     config = config_of(args)
     check_run_folder(args.out, "--out")
+    for path in (args.out / HISTORY, args.out / STARTS):
+        if path.exists():
+            check_file(path, "--out")
     store, device = open_store(args.store), choose_device(args.device)
     warn_of_shared_groups(store, args.split)
-    warn_of_warm_start(config, store, args.split)
+    warn_of_warm_start(config, store, args.split, args.out)
     method, training = method_named(args.method), training_of(config)
     videos, vocabulary = videos_of(store, args.split, "train"), vocabulary_of(store)
     n_videos, history = len(method.visited(config, videos)), History(args.out, device)
@@ -118,15 +121,16 @@ def with_way_out(problem: Problem, config: Config, run: Path) -> Problem:
     return dataclasses.replace(problem, hint=hint)
 
 
-def warn_of_warm_start(config: Config, store: Store, split: str) -> None:
-    """Warns if training starts from a model that has seen test recordings of the split."""
-    from mucon.checkpoint_files import of_run, trained_on
+def warn_of_warm_start(config: Config, store: Store, split: str, run: Path) -> None:
+    """Warns if a new run starts from a model that has seen test recordings of the split."""
+    from mucon.checkpoint_files import exists, of_run, trained_on
     from mucon.identity.trained_on import warn_if_seen
     from mucon.method import training_of
     from mucon.videos import videos_of
 
     start = training_of(config).warm_start
-    data = None if start is None else trained_on(of_run(Path(start)))
+    is_new = start is not None and not exists(run / "checkpoint")
+    data = trained_on(of_run(Path(start))) if start is not None and is_new else None
     if data is not None and f"{split}:test" in store.parts:
         warn_if_seen(data, videos_of(store, split, "test"), place=f"training.warm_start: {start}")
 

@@ -43,8 +43,17 @@ class TrainedOn:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`."""
-        return cls(**{**value, "source": Source(**value["source"])})
+        """The inverse of `to_dict`.
+
+        Raises:
+            KeyError, TypeError: missing entries, or entries of other types.
+        """
+        record = cls(**{**value, "source": Source(**value["source"])})
+        wholes = [record.recordings, record.earlier]
+        is_whole = isinstance(record.fingerprint, str) and all(isinstance(one, dict) for one in wholes)
+        if not is_whole or not isinstance(record.source.fps, float | int | None):
+            raise TypeError("fingerprint, recordings, earlier or fps")
+        return record
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""

@@ -210,6 +210,8 @@ def _differences(path: Path, saved: Saved, config: Config, labelled: bool) -> li
         before = type(config).from_dict(saved.config)
     requested, trained = (one.canonical(labelled=labelled).trained_differences() for one in (config, before))
     settings = sorted(key for key in {*requested, *trained} if requested.get(key) != trained.get(key))
+    if saved.trained_on is None:  # earlier versions recorded the precision that was requested, not the one in use
+        settings = [path for path in settings if path != "training.precision"]
     return [*settings, *(["seed"] if config.seed != before.seed else [])]
 
 
@@ -281,6 +283,8 @@ class Loop:
         """Writes the ids of the labelled videos, or compares them with those at the start of the run."""
         names = [video.id for video in self.learner.videos if video.labelled]
         path = self.labelled_path
+        if self.progress.finished:
+            return
         if path.exists() and files.exists(self.path):
             before = json.loads(path.read_text(encoding="utf-8"))["videos"]
             if before != names:
@@ -291,7 +295,8 @@ class Loop:
                         place=str(path),
                         value=tuple(changed),
                         message=f"the labelled videos of this run have changed ({len(changed)} differ)",
-                        hint="restore their annotation or choose another folder",
+                        hint="restore their annotation, or choose another folder: earlier versions labelled other "
+                        "videos for the same share and seed",
                     )
                 )
         elif names:

@@ -96,7 +96,10 @@ def _is_tracked(plan: Plan, uri: str) -> bool:
         record, earlier = read_sweep(plan.folder), read_plan(plan.results, plan.name)
     except InputError:  # damaged or of another format version; it is rewritten
         return False
-    if record is None or record.shipped not in (True, redacted(uri)) or not exists(uri):
+    default = redacted(checked_uri(plan.results.tracking_uri))  # earlier versions recorded no address
+    if record is None or redacted(uri) not in (record.shipped, default if record.shipped is True else None):
+        return False
+    if not exists(uri):
         return False
     return [str(cell) + cell.key for cell in earlier.cells] == [str(cell) + cell.key for cell in plan.cells]
 

@@ -109,10 +109,12 @@ def say(console: Console, line: str) -> None:
 
 _SECRET_WORDS = "password|passwd|pwd|token|secret|api_?key|access_?key|credential|passphrase"
 _SECRETS = (
-    (re.compile(r"([a-z][a-z0-9+.-]*://[^\s/:@?#'\"]*:)[^\s'\"]+(@)", re.IGNORECASE), r"\1***\2"),
+    (re.compile(r"([a-z][a-z0-9+.-]*://[^\s/:?#'\"]*:)[^\s\"]+(@)", re.IGNORECASE), r"\1***\2"),
     (re.compile(rf"([?&;][\w.-]*(?:{_SECRET_WORDS})[\w.-]*=)[^\s&;#'\"]+", re.IGNORECASE), r"\1***"),
 )
-_SECRET_NAME = re.compile(r"(^|_)(PASSWORD|PASSWD|TOKEN|SECRET|API_?KEY|ACCESS_?KEY|CREDENTIAL|PASSPHRASE)S?($|_)")
+_SECRET_NAME = re.compile(
+    r"(PASSWORD|PASSWD|PASSPHRASE)S?($|_)|_PWD$|(^|_)(TOKEN|SECRET|API_?KEY|ACCESS_?KEY|CREDENTIAL)S?($|_)"
+)
 MIN_SECRET = 6
 """Characters of the shortest value of a variable that is replaced; shorter ones occur in words."""
 
@@ -126,6 +128,6 @@ def redacted(text: str) -> str:
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
     for name, value in os.environ.items():
-        if _SECRET_NAME.search(name) and len(value) >= MIN_SECRET and not value.startswith("/"):
+        if _SECRET_NAME.search(name) and len(value) >= MIN_SECRET and not os.path.exists(value):  # noqa: PTH110  # never raises
             text = text.replace(value, "***")
     return text

@@ -271,3 +271,27 @@ def test_the_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
         main(None, ["--version"])
     assert stopped.value.code == 0
     assert capsys.readouterr().out.startswith("mucon-sweeps ")
+
+
+def test_a_damaged_trial_does_not_stop_the_plan_of_the_others(
+    capsys: pytest.CaptureFixture[str], on_store: list[str], tmp_path: Path
+) -> None:
+    words = [*on_store, "--seeds", "1", "--epochs", "2", "--dry-run"]
+    assert main(EXPERIMENT, words) == 0
+    identity = next(line.split()[0] for line in capsys.readouterr().out.splitlines() if "  missing   " in line)
+    for content in (b"\0\0", b'{"format_version": 2, "config": {"training": []}}'):
+        folder = tmp_path / "results" / "trials" / identity
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "trial.json").write_bytes(content)
+        assert main(EXPERIMENT, words) == 0
+        states = {line.split()[0]: line.split()[1] for line in capsys.readouterr().out.splitlines() if "seed 1" in line}
+        assert len(states) == 6
+        assert states[identity] in ("damaged", "missing")
+
+
+@pytest.mark.parametrize("command", ["history", "status", "report", "stop"])
+def test_a_name_that_is_too_long_for_a_file_is_unknown(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    assert main(arguments=[command, "a" * 300, "--results", str(tmp_path)]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1

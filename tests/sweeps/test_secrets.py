@@ -118,3 +118,23 @@ def test_sync_of_older_records_sends_no_password(tmp_path: Path, mlflow_uri: str
     assert holders(database.parent / "mlartifacts") == []
     assert b"***@db.example" in database.read_bytes()
     assert SECRET.encode() not in database.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://me:hunter2secret@host/db",
+        "postgresql+psycopg2://me@corp:hunter2secret@127.0.0.1:1/db",
+        "postgresql://me:it's-hunter2secret@host/db",
+        "http://me:a/b?hunter2secret@host",
+        "postgresql://host/db?user=me&password=hunter2secret",
+    ],
+)
+def test_a_password_in_an_address_is_redacted(address: str) -> None:
+    assert "hunter2secret" not in redacted(f"cannot reach {address} (refused)")
+
+
+@pytest.mark.parametrize("name", ["PGPASSWORD", "MYSQL_PWD", "MLFLOW_TRACKING_TOKEN", "AWS_SECRET_ACCESS_KEY"])
+def test_the_value_of_a_secret_variable_is_redacted(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "/hunter2secret+x")
+    assert "hunter2secret" not in redacted("tried /hunter2secret+x")

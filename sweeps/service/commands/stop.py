@@ -27,11 +27,12 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Asks the sweep to stop; does not wait for its end."""
+    from sweeps.service.spec.texts import name_problems
     from sweeps.service.trials import lease
     from sweeps.service.trials.results_folder import STOP_FILE, ResultsFolder
 
     results = ResultsFolder.at(options.results)
-    runner = lease.holder(results.running(options.name))
+    runner = None if any(name_problems("name", options.name)) else lease.holder(results.running(options.name))
     if runner is None:
         running = sorted(path.name for path in results.path.glob("running/*") if lease.holder(path) is not None)
         message = f"no process runs the sweep {options.name!r} (running: {', '.join(running) or 'none'})"

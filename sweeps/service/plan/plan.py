@@ -27,6 +27,7 @@ from sweeps.service.plan.stored import as_stored
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.spec.figure import Figure
+from sweeps.service.spec.texts import name_problems
 from sweeps.service.trials.cell_results import CellResult, read_result
 from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.identity import is_identity
@@ -263,7 +264,7 @@ def read_plan(results: ResultsFolder, name: str) -> Plan:
         InputError: no such plan, or one that is damaged or of another format version.
     """
     path = results.sweep(name) / FILE
-    if not path.exists():
+    if any(name_problems("name", name)) or not path.exists():
         names = [folder.name for folder in results.sweeps(FILE)]
         raise InputError(
             Problem(

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from mucon.errors import InputError, Problem
 from sweeps.service.plan.cells import Cell
+from sweeps.service.trials.json_files import UNREADABLE
 from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
@@ -49,7 +50,7 @@ def _found(trial: Trial, names: Iterable[str], results: ResultsFolder) -> Trial:
     existing = [reading for reading in readings if reading.exists]
     if not existing:
         return trial
-    fitting = [reading for reading in existing if _precision(reading) == trial.training.precision]
+    fitting = [reading for reading in existing if _precision(reading) in (None, trial.training.precision)]
     if not fitting and existing[0].folder.identity == trial.identity:
         raise InputError(_other_precision(existing[0], trial))
 
@@ -64,10 +65,19 @@ def _found(trial: Trial, names: Iterable[str], results: ResultsFolder) -> Trial:
     return replace(trial, identity=best.folder.identity, evaluation=evaluation)
 
 
-def _precision(reading: TrialReading) -> str:
-    """The precision in which a trial was trained; earlier versions planned bfloat16 and fell back to float32."""
-    asked = str(reading.trial["config"].get("training", {}).get("precision", "float32"))
-    return asked if asked == "float32" else str(reading.training_environment.get("precision", asked))
+def _precision(reading: TrialReading) -> str | None:
+    """The precision in which a trial was trained; earlier versions planned bfloat16 and fell back to float32.
+
+    None if a file of it is damaged: a run sets the file aside and makes it again.
+    """
+    try:
+        training = reading.trial["config"].get("training")
+        asked = str(training.get("precision", "float32")) if isinstance(training, dict) else "float32"
+        return asked if asked == "float32" else str(reading.training_environment.get("precision", asked))
+    except InputError as error:
+        if any(problem.rule not in UNREADABLE for problem in error.problems):
+            raise
+        return None
 
 
 def _other_precision(reading: TrialReading, trial: Trial) -> Problem:

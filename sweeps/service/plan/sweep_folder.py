@@ -13,7 +13,7 @@ from typing import Any
 
 from mucon.errors import InputError
 from sweeps.service.text import redacted
-from sweeps.service.trials.json_files import ANY_KEY, damaged, read_json, set_aside, write_json
+from sweeps.service.trials.json_files import ANY_KEY, UNREADABLE, damaged, read_json, set_aside, write_json
 from sweeps.service.trials.results_folder import ResultsFolder
 
 FORMAT_VERSION = 1
@@ -111,7 +111,7 @@ def write_sweep(results: ResultsFolder, sweep: SweepInfo, experiment_name: str, 
     try:
         earlier = read_sweep(path.parent)
     except InputError as error:
-        if error.problems[0].rule != "damaged":
+        if error.problems[0].rule not in UNREADABLE:
             raise
         set_aside(path)
         earlier = None

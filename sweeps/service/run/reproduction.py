@@ -111,9 +111,11 @@ def reproduce(
     )
     data_changed = fingerprint if fingerprint != trial.data_fingerprint else None
     if data_changed:
+        partly = 0 < trial.training.labelled < 1
+        also = ", or an earlier version labelled others of them" if partly else ""
         say(
-            f"the recordings have changed: split {trial.split} of {trial.store} has the fingerprint {fingerprint}, "
-            f"the trial was trained on {trial.data_fingerprint}; other bits are expected"
+            f"the recordings have changed{also}: split {trial.split} of {trial.store} has the fingerprint "
+            f"{fingerprint}, the trial was trained on {trial.data_fingerprint}; other bits are expected"
         )
         trial = replace(trial, data_fingerprint=fingerprint)
     where = before.training_environment.get("device", "auto") if device == "auto" else device

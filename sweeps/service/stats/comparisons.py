@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +16,7 @@ from sweeps.service.stats.significance import (
     Outcome,
     friedman_with_replicates,
     holm,
+    smallest_pairwise_p,
     welch_over_seeds,
 )
 
@@ -159,13 +160,11 @@ def best_rows(rows: Sequence[SeedValues], *, higher_is_better: bool = True) -> B
     if not means:
         return Bold(best=None, rows=(), against_best=(None,) * len(rows))
     best = max(means, key=lambda i: sign * means[i])
-    tests = {
-        pair: _welch(rows[pair[0]], rows[pair[1]], splits, higher_is_better, len(rows) - 1)
-        for pair in itertools.permutations(means, 2)
-        if pair[1] == best or (pair[0] != best and pair[0] < pair[1])
-    }
-    clearest = min((p for p in holm([test.p for test in tests.values()]) if p is not None), default=1.0)
-    outcomes = [tests.get((i, best)) for i in range(len(rows))]
+    clearest = min(1.0, math.comb(len(means), 2) * smallest_pairwise_p([[*values.values()] for values in by_seed]))
+    outcomes = [
+        _welch(row, rows[best], splits, higher_is_better, len(rows) - 1) if i in means and i != best else None
+        for i, row in enumerate(rows)
+    ]
     adjusted = holm([None if outcome is None else outcome.p for i, outcome in enumerate(outcomes) if i != best])
     adjusted.insert(best, None)
     against = tuple(

@@ -113,7 +113,7 @@ def welch_over_seeds(
         return replace(shared, reason=f"{counted} cannot tell these rows apart; at least {MIN_SEEDS} seeds are needed")
     largest = max(float(np.abs(sample).max()) for sample in samples)
     difference = float(rounded(np.array(samples[0].mean() - samples[1].mean()), largest))
-    varies = any(rounded(np.array(np.ptp(sample)), largest) for sample in samples)
+    varies = any(rounded_range(sample) for sample in samples)
     errors = [float(sample.var(ddof=1)) / len(sample) for sample in samples]
     if varies:
         statistic = difference / math.sqrt(sum(errors))
@@ -124,6 +124,28 @@ def welch_over_seeds(
         p = 2 / math.comb(sum(sizes), sizes[0]) if difference else 1.0
     direction = int(np.sign(difference)) * (1 if higher_is_better else -1)
     return replace(shared, statistic=statistic, p=p, direction=direction)
+
+
+def smallest_pairwise_p(samples: Sequence[Sequence[float]]) -> float:
+    """The smallest p of `welch_over_seeds` between any two samples with enough seeds; 1 without such a pair.
+
+    >>> round(smallest_pairwise_p([[5, 4, 6, 3, 7], [1, 2, 1.5, 0, 2.5], [1, 2, 3, 4, 4.5], [9]]), 4)
+    0.0039
+    """
+    tested = [np.asarray(sample, dtype=np.float64) for sample in samples if len(sample) >= MIN_SEEDS]
+    sizes = np.array([len(sample) for sample in tested])
+    means = np.array([sample.mean() for sample in tested])
+    errors = np.array([sample.var(ddof=1) / len(sample) if rounded_range(sample) else 0.0 for sample in tested])
+    first, second = np.triu_indices(len(tested), k=1)
+    sums = errors[first] + errors[second]
+    varies = sums > 0
+    plain = [
+        welch_over_seeds(tested[i], tested[j]).p or 0.0 for i, j in zip(first[~varies], second[~varies], strict=True)
+    ]
+    first, second, sums = first[varies], second[varies], sums[varies]
+    statistics = np.abs(means[first] - means[second]) / np.sqrt(sums)
+    freedom = sums**2 / (errors[first] ** 2 / (sizes[first] - 1) + errors[second] ** 2 / (sizes[second] - 1))
+    return float(min([1.0, *plain, *(2 * stats.t.sf(statistics, freedom))]))
 
 
 def block_ranks(values: Any, *, higher_is_better: bool = True) -> Floats:
@@ -301,3 +323,8 @@ def rounded(differences: Floats, largest: float) -> Floats:
         return differences
     without: Floats = np.round(differences, _DIGITS - math.ceil(math.log10(largest)))
     return without
+
+
+def rounded_range(sample: Floats) -> float:
+    """Largest less smallest value of a sample without rounding errors."""
+    return float(rounded(np.array(np.ptp(sample)), float(np.abs(sample).max())))

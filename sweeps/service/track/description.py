@@ -25,7 +25,8 @@ def description(sweep: SweepInfo, tables: Mapping[str, Path]) -> str:
         tables: name -> file; only Markdown files are included.
     """
     parts = [f"**{in_markdown(sweep.title)}**", f"```\n{sweep.command}\n```"]
-    parts += [path.read_text(encoding="utf-8").strip() for path in tables.values() if path.suffix == ".md"]
+    shown = [path for path in tables.values() if path.suffix == ".md"]
+    parts += [path.read_text(encoding="utf-8", errors="replace").strip() for path in shown]
     settings = [
         f"| {path} | {in_markdown(param_text(value))} |" for path, value in sorted(flatten(sweep.config).items())
     ]

@@ -238,6 +238,8 @@ def _title(result: Mapping[str, Any]) -> str:
         return f"evaluation {result['evaluation']}"
     words = ["alignment"] if result["task"] == "alignment" else []
     words += [f"{path.removeprefix('decoding.')} {param_text(value)}" for path, value in result["choices"].items()]
+    version = result.get("evaluation_version", 1)
+    words += [f"version {version}"] if version > 1 else []
     return " and ".join(words) or "default"
 
 

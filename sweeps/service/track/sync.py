@@ -73,9 +73,10 @@ def sync(
 def _remove_secrets(page: Path) -> None:
     """Rewrites a page of an older program that contains the password of a tracking server."""
     if page.suffix == ".html":
-        text = page.read_text(encoding="utf-8")
-        if redacted(text) != text:
-            page.write_text(redacted(text), encoding="utf-8")
+        text = page.read_text(encoding="utf-8", errors="surrogateescape")
+        clean = '"'.join(redacted(part) for part in text.split('"'))
+        if clean != text:
+            page.write_text(clean, encoding="utf-8", errors="surrogateescape")
 
 
 def _others(results: ResultsFolder, identities: list[str], sweeps: list[SweepRecord]) -> SweepRecord:

@@ -8,6 +8,7 @@ from typing import Any
 
 from mucon.errors import InputError
 from sweeps.service.trials.folder import State
+from sweeps.service.trials.json_files import UNREADABLE
 from sweeps.service.trials.reading import TrialReading, values_of
 
 
@@ -71,7 +72,7 @@ def read_result(reading: TrialReading, evaluation: str) -> CellResult:
     try:
         result = reading.result(evaluation)
     except InputError as error:
-        if error.problems[0].rule != "damaged":
+        if error.problems[0].rule not in UNREADABLE:
             raise
         return CellResult(State.DAMAGED, error.line)
     if result is None:

@@ -45,6 +45,8 @@ RESULT_SHAPE = {
     **{"scores": {ANY_KEY: {ANY_KEY: SCORE}}, "per_video": [{"id": str}]},
 }
 """What tables and pages need of a result."""
+OPTIONAL_SHAPE: dict[str, Any] = {"seconds": {ANY_KEY: NUMBER}, "undefined": {ANY_KEY: {ANY_KEY: int}}}
+"""What a result may lack."""
 WHOLE_RESULT_SHAPE = {**RESULT_SHAPE, **TRAINING_SHAPE}
 
 
@@ -158,16 +160,13 @@ class TrialFolder:
         for parent in (self.path / "evaluations", self.evaluation_path(evaluation)):
             if parent.exists() and not parent.is_dir():
                 set_aside(parent)
+        shapes = {self.trial_path: WHOLE_TRIAL_SHAPE, self.training_path: TRAINING_SHAPE}
         for path in (first, self.trial_path, self.training_path, self.result_path(evaluation)):
-            shape = {self.trial_path: WHOLE_TRIAL_SHAPE, self.training_path: TRAINING_SHAPE}.get(
-                path, WHOLE_RESULT_SHAPE
-            )
             try:
-                if path.exists():
-                    content = read_versioned(path, shape)
-                    if content.get("evaluation") != evaluation and path == self.result_path(evaluation):
-                        raise damaged(path, f"result of the evaluation {content['evaluation']!r}", HINT)
-                    _check_result(path, content if shape is WHOLE_RESULT_SHAPE else {})
+                if path.exists() and path in shapes:
+                    read_versioned(path, shapes[path])
+                elif path.exists():
+                    _check_result(path, read_result(path, WHOLE_RESULT_SHAPE))
             except InputError as error:
                 if error.problems[0].rule != "damaged":
                     raise
@@ -243,9 +242,20 @@ def _check_result(path: Path, result: Mapping[str, Any]) -> None:
         wrong = misfit(row, {prediction: {ANY_KEY: SCORE} for prediction in result["scores"] if prediction in row})
         if wrong:
             raise damaged(path, f"{row['id']}: {wrong}", HINT)
-    wrong = misfit(result.get("seconds", {}), {ANY_KEY: NUMBER})
-    if wrong:
+
+
+def read_result(path: Path, shape: Mapping[str, Any] = RESULT_SHAPE) -> dict[str, Any]:
+    """A result of the evaluation whose directory contains it, or of a trial of format 1.
+
+    Raises:
+        InputError: as `read_versioned`, or the result is of another evaluation.
+    """
+    result = read_versioned(path, shape)
+    if wrong := misfit(result, {name: of for name, of in OPTIONAL_SHAPE.items() if name in result}):
         raise damaged(path, wrong, HINT)
+    if path.parent.parent.name == "evaluations" and result["evaluation"] != path.parent.name:
+        raise damaged(path, f"result of the evaluation {result['evaluation']!r}", HINT)
+    return result
 
 
 def read_versioned(path: Path, shape: Mapping[str, Any]) -> dict[str, Any]:

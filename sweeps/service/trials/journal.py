@@ -92,6 +92,8 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_file():
+            path.read_bytes()  # an error of the disk is no damage
         records, damaged = read(path)
         self._steps = {record["step"] for record in records if record["kind"] == "epoch"}
         if damaged is None:

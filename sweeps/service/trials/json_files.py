@@ -14,6 +14,8 @@ ANY_KEY = ""
 """In a shape: every other key of the mapping."""
 NUMBER = (int, float)
 SCORE = (int, float, type(None))
+UNREADABLE = frozenset({"damaged", "unreadable"})
+"""Rules of problems of one file that do not stop other trials; only a damaged file is set aside."""
 
 
 def write_json(path: Path, value: object) -> None:
@@ -50,8 +52,12 @@ def read_json(
         raise InputError(
             Problem(rule="missing", place=str(path.parent), value=path.name, message=message, hint=hint)
         ) from None
-    except (ValueError, OSError, RecursionError) as error:
+    except (ValueError, IsADirectoryError, NotADirectoryError, RecursionError) as error:
         raise damaged(path, str(error), hint) from None
+    except OSError as error:  # of the disk or of permissions: the content may be whole
+        message, way_out = f"cannot be read ({error.strerror})", "try again, or make it readable"
+        problem = Problem(rule="unreadable", place=str(path), value=error.errno, message=message, hint=way_out)
+        raise InputError(problem) from None
     version = value.get("format_version") if isinstance(value, dict) else None
     if versions and version not in versions and type(version) is int:
         expected = f"format version {' or '.join(map(str, versions))}"

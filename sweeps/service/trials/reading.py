@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from mucon.errors import InputError
@@ -12,15 +11,15 @@ from sweeps.service.text import redacted
 from sweeps.service.trials import journal, lease
 from sweeps.service.trials.folder import (
     HINT,
-    RESULT_SHAPE,
     TRAINING_SHAPE,
     TRIAL_SHAPE,
     State,
     TrialFolder,
+    read_result,
     read_versioned,
 )
 from sweeps.service.trials.journal import Record
-from sweeps.service.trials.json_files import damaged
+from sweeps.service.trials.json_files import UNREADABLE, damaged
 
 LOSS = "loss.total"
 ACCURACY = "progress.full.mof"
@@ -92,7 +91,16 @@ class TrialReading:
     def results(self) -> dict[str, dict[str, Any]]:
         """Results by identity of the evaluation: the first one, then the others sorted by identity."""
         paths = sorted(self.folder.path.glob("evaluations/*/result.json"))
-        results = {path.parent.name: self._read_result(path) for path in paths}
+        results, problems = {}, []
+        for path in paths:
+            try:
+                results[path.parent.name] = read_result(path)
+            except InputError as error:  # a damaged result does not hide the others
+                if error.problems[0].rule not in UNREADABLE:
+                    raise
+                problems.append(error)
+        if problems and not results:
+            raise problems[0]
         return dict(sorted(results.items(), key=lambda item: (not item[1].get("first", False), item[0])))
 
     @property
@@ -108,13 +116,7 @@ class TrialReading:
     def result(self, evaluation: str) -> dict[str, Any] | None:
         """The result of an evaluation; None if there is none yet."""
         path = self.folder.result_path(evaluation)
-        return self._read_result(path) if path.exists() else None
-
-    def _read_result(self, path: Path) -> dict[str, Any]:
-        result = read_versioned(path, RESULT_SHAPE)
-        if result["evaluation"] != path.parent.name:
-            raise damaged(path, f"result of the evaluation {result['evaluation']!r}", HINT)
-        return result
+        return read_result(path) if path.exists() else None
 
     def check(self) -> None:
         """Reads all files besides the results, so that a damaged one is an error here and not at its first use."""
@@ -130,7 +132,7 @@ class TrialReading:
         try:
             self.check()
         except InputError as error:
-            if any(problem.rule != "damaged" for problem in error.problems):
+            if any(problem.rule not in UNREADABLE for problem in error.problems):
                 raise
             return error.line
         return None

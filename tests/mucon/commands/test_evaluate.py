@@ -221,7 +221,7 @@ def test_recordings_that_have_only_transcripts_are_scored_by_them(run: Path, tmp
     text = capsys.readouterr().out
     assert (tmp_path / "bars.png").exists()
     assert "full: recordings that are undefined and excluded from the mean: 3 for MoF, MoF-BG, F1@10" in text
-    assert "without true lengths, scored by their transcripts only: 3" in text
+    assert "recordings without true lengths: 3, of which without transcript: 0" in text
     assert main([*line, "--json"]) == 0
     values = json.loads(capsys.readouterr().out)
     for name in ("frames", "segments", "full"):

@@ -50,3 +50,8 @@ def test_an_output_that_its_reader_has_closed_does_not_end_the_command() -> None
     ran = subprocess.run(line, stdout=write, stderr=subprocess.PIPE, check=False)
     os.close(write)
     assert (ran.returncode, ran.stderr) == (0, b"")
+
+
+def test_an_output_that_is_closed_from_the_start_does_not_end_the_command() -> None:
+    line = f"exec {sys.executable} -m mucon recipes >&- 2>/dev/null"
+    assert subprocess.run(["sh", "-c", line], check=False).returncode == 0

@@ -1,5 +1,6 @@
 """Comparisons of planted rows: bold where rows differ and only there, and error rates on real results."""
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +16,14 @@ from sweeps.service.stats.comparisons import (
     seed_means,
 )
 from sweeps.service.stats.ranking import ranking
-from sweeps.service.stats.significance import WELCH, Floats, friedman_with_replicates, holm, welch_over_seeds
+from sweeps.service.stats.significance import (
+    WELCH,
+    Floats,
+    friedman_with_replicates,
+    holm,
+    smallest_pairwise_p,
+    welch_over_seeds,
+)
 from sweeps.service.stats.videos import wilcoxon_over_videos
 from tests.helpers.refusals import refused
 
@@ -141,6 +149,17 @@ def test_the_p_against_the_best_is_holms_and_not_below_that_of_the_clearest_pair
         assert outcome is not None
         assert p is not None
         assert outcome.adjusted_p == pytest.approx(max(p, clearest))
+
+
+def test_the_clearest_of_all_pairs_is_that_of_the_tests_one_by_one() -> None:
+    random = np.random.default_rng(3)
+    samples = [random.normal(0.5, 0.02, n).tolist() for n in (5, 7, 4, 6, 10)] + [[0.5] * 5, [0.6] * 6]
+    single = [welch_over_seeds(a, b).p for a, b in itertools.combinations(samples, 2)]
+    assert smallest_pairwise_p(samples) == pytest.approx(min(p for p in single if p is not None))
+    assert smallest_pairwise_p(samples[:5]) == pytest.approx(
+        min(p for a, b in itertools.combinations(samples[:5], 2) if (p := welch_over_seeds(a, b).p) is not None)
+    )
+    assert smallest_pairwise_p([[0.5, 0.6]] * 3) == 1.0
 
 
 def test_splits_are_paired() -> None:

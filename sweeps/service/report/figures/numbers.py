@@ -18,7 +18,7 @@ _FACTORS = {"k": 1e3, "M": 1e6}
 
 
 def number_in(text: str) -> float | None:
-    """The first number in a label; None without one, or if a comma leaves its value open.
+    """The first number in a label; None without one, or if its value is open, as in 0,5 and 1/2.
 
     >>> number_in("10 %"), number_in("beam 50"), number_in("none"), number_in("box")
     (10.0, 50.0, 0.0, None)
@@ -31,7 +31,7 @@ def number_in(text: str) -> float | None:
     match = _NUMBER.search(plain)
     if match is None:
         return 0.0 if text.strip().casefold() in _ZERO else None
-    if re.match(r",\d", plain[match.end() :]):
+    if re.match(r",\d|\s?[/^:×]\s?\d|[\s\u2009\u202f]\d{3}\b|[KxXGB]", plain[match.end() :]):
         return None
     sign, digits, exponent, factor = match.groups(default="")
     plain_digits = re.sub("[,_']", "", digits)
