@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import os
 import platform
 import re
 import resource
 import shutil
+import socket
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -186,6 +188,28 @@ def training_line(device: torch.device, precision: Precision, *, n_videos: int, 
     """
     where = f"{device_name(device)} ({device})"
     return f"training on {where} in {usable_precision(precision, device)}: {n_videos} videos, {n_parameters:,} weights"
+
+
+def process_facts(device: torch.device, packages: Iterable[str]) -> dict[str, Any]:
+    """Python, versions, machine and device of this process, as plain values.
+
+    Args:
+        device: where the process computes.
+        packages: names of the packages whose versions are recorded if they are installed.
+    """
+    versions = {}
+    for package in packages:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    return {
+        "python": platform.python_version(),
+        "packages": versions,
+        "host": socket.gethostname(),
+        "platform": platform.platform(),
+        "device": str(device),
+        "device_name": device_name(device),
+        **gpu_facts(device),
+    }
 
 
 def device_name(device: torch.device) -> str:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import platform
 import shlex
-import socket
 import subprocess
 import sys
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import mucon
-from mucon.device import device_name, gpu_facts
+from mucon.device import process_facts
 from mucon.training import EpochReport
 
 HISTORY = "history.jsonl"
@@ -60,15 +57,9 @@ def environment(device: torch.device) -> dict[str, Any]:
     return {
         "time": _now(),
         "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "python": platform.python_version(),
-        "packages": {name: found for name in PACKAGES if (found := _version(name)) is not None},
+        **process_facts(device, PACKAGES),
         "numerics": mucon.NUMERICS,
         "git_commit": _commit(),
-        "host": socket.gethostname(),
-        "platform": platform.platform(),
-        "device": str(device),
-        "device_name": device_name(device),
-        **gpu_facts(device),
     }
 
 
@@ -87,13 +78,6 @@ def _epoch_of(line: str) -> int:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _commit() -> str | None:

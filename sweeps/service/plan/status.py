@@ -121,31 +121,27 @@ def _sweeps_of(results: ResultsFolder, plan: Plan) -> Mapping[str, tuple[str, ..
 
 
 def _cells(plan: Plan, elsewhere: Mapping[str, tuple[str, ...]]) -> Iterator[CellStatus]:
-    seen: set[str] = set()
-    for part in plan.parts:
-        for cell in part.cells:
-            if cell.key in seen:
-                continue
-            seen.add(cell.key)
-            reading = plan.results.reading(cell.identity)
-            result = read_result(reading, cell.evaluation)
-            holder = lease.holder(reading.folder.path) if result.state is State.RUNNING else None
-            begun = None if reading.damage else _begun(reading.records)
-            yield CellStatus(
-                table=part.experiment.name,
-                row=cell.variant.name,
-                split=cell.split,
-                seed=cell.seed,
-                identity=cell.identity,
-                evaluation=cell.evaluation,
-                state=result.state,
-                reason=result.reason,
-                epoch=0 if reading.damage else reading.n_epochs,
-                holder=None if holder is None else str(holder),
-                since=None if begun is None else begun / 1000,
-                left=None if holder is None or begun is None else _left(reading, begun),
-                shared=elsewhere.get(cell.identity, ()),
-            )
+    tables = {cell.key: part.experiment.name for part in reversed(plan.parts) for cell in part.cells}
+    for cell in plan.cells:
+        reading = plan.results.reading(cell.identity)
+        result = read_result(reading, cell.evaluation)
+        holder = lease.holder(reading.folder.path) if result.state is State.RUNNING else None
+        begun = None if reading.damage else _begun(reading.records)
+        yield CellStatus(
+            table=tables[cell.key],
+            row=cell.variant.name,
+            split=cell.split,
+            seed=cell.seed,
+            identity=cell.identity,
+            evaluation=cell.evaluation,
+            state=result.state,
+            reason=result.reason,
+            epoch=0 if reading.damage else reading.n_epochs,
+            holder=None if holder is None else str(holder),
+            since=None if begun is None else begun / 1000,
+            left=None if holder is None or begun is None else _left(reading, begun),
+            shared=elsewhere.get(cell.identity, ()),
+        )
 
 
 def _begun(records: list[Record]) -> int | None:

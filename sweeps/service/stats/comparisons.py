@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -124,9 +125,16 @@ def compare_with_default(
     if not 0 <= default < len(rows):
         raise InputError(Problem(rule="range", place="row", value=default, expected=f"0 to {len(rows) - 1}"))
     splits = split_names(rows)
-    others = [row for i, row in enumerate(rows) if i != default]
-    by_seed = _adjusted([_welch(row, rows[default], splits, higher_is_better, len(others)) for row in others])
-    papers = _adjusted([_paper(row, rows[default], splits, higher_is_better, len(others)) for row in others])
+    values = [[*seed_means(row, splits).values()] for row in rows]
+    others = [i for i in range(len(rows)) if i != default]
+    welch = partial(
+        welch_over_seeds,
+        higher_is_better=higher_is_better,
+        comparisons=len(others),
+        splits=max(1, len(splits)),
+    )
+    by_seed = _adjusted([welch(values[i], values[default]) for i in others])
+    papers = _adjusted([_paper(rows[i], rows[default], splits, higher_is_better, len(others)) for i in others])
     pairs: list[Comparison | None] = [
         Comparison(seeds=seeds, paper=paper) for seeds, paper in zip(by_seed, papers, strict=True)
     ]
@@ -155,16 +163,19 @@ def best_rows(rows: Sequence[SeedValues], *, higher_is_better: bool = True) -> B
     """
     sign = 1 if higher_is_better else -1
     splits = split_names(rows)
-    by_seed = [seed_means(row, splits) for row in rows]
-    means = {i: statistics.fmean(values.values()) for i, values in enumerate(by_seed) if values}
+    by_seed = [[*seed_means(row, splits).values()] for row in rows]
+    means = {i: statistics.fmean(values) for i, values in enumerate(by_seed) if values}
     if not means:
         return Bold(best=None, rows=(), against_best=(None,) * len(rows))
     best = max(means, key=lambda i: sign * means[i])
-    clearest = min(1.0, math.comb(len(means), 2) * smallest_pairwise_p([[*values.values()] for values in by_seed]))
-    outcomes = [
-        _welch(row, rows[best], splits, higher_is_better, len(rows) - 1) if i in means and i != best else None
-        for i, row in enumerate(rows)
-    ]
+    clearest = min(1.0, math.comb(len(means), 2) * smallest_pairwise_p(by_seed))
+    welch = partial(
+        welch_over_seeds,
+        higher_is_better=higher_is_better,
+        comparisons=len(rows) - 1,
+        splits=max(1, len(splits)),
+    )
+    outcomes = [welch(values, by_seed[best]) if values and i != best else None for i, values in enumerate(by_seed)]
     adjusted = holm([None if outcome is None else outcome.p for i, outcome in enumerate(outcomes) if i != best])
     adjusted.insert(best, None)
     against = tuple(
@@ -174,15 +185,6 @@ def best_rows(rows: Sequence[SeedValues], *, higher_is_better: bool = True) -> B
     tested = [i for i, outcome in enumerate(against) if i == best or (outcome is not None and outcome.p is not None)]
     worse = [i for i in tested if (outcome := against[i]) is not None and outcome.significant]
     return Bold(best=best, rows=tuple(i for i in tested if worse and i not in worse), against_best=against)
-
-
-def _welch(
-    row: SeedValues, other: SeedValues, splits: Sequence[str], higher_is_better: bool, comparisons: int
-) -> Outcome:
-    first, second = ([*seed_means(values, splits).values()] for values in (row, other))
-    return welch_over_seeds(
-        first, second, higher_is_better=higher_is_better, comparisons=comparisons, splits=max(1, len(splits))
-    )
 
 
 def _paper(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sweeps.service.plan.cells import Cell
@@ -164,16 +164,18 @@ def statistics_notes(default: str | None, columns: Sequence[Compared]) -> Iterat
     test = f"{WELCH} over seeds{f', Holm over {comparisons}' if comparisons > 1 else ''}"
     bold = [column for column in columns if column.bold.rows]
     if bold:
-        titles = _titles(columns, (("bold", column) for column in bold))["bold"]
-        yield f"bold in {titles}: the best row and every row that is not significantly worse (p >= {LEVEL}, {test})"
+        meaning = f"the best row and every row that is not significantly worse (p >= {LEVEL}, {test})"
+        yield f"bold in {_titles(bold, columns)}: {meaning}"
     outcomes = [(column, outcome) for column in columns for outcome in column.bold.against_best if outcome is not None]
     level = [column for column in columns if not column.bold.rows]
     tested = [column for column in level if any(o is not None and o.p is not None for o in column.bold.against_best)]
     if tested:
-        titles = _titles(columns, (("tested", column) for column in tested))["tested"]
-        yield f"no bold in {titles}: no row is significantly worse than the best ({test})"
-    without = _titles(columns, ((outcome.reason, column) for column, outcome in outcomes if outcome.reason is not None))
-    yield from (f"{titles}: {reason}" for reason, titles in without.items())
+        yield f"no bold in {_titles(tested, columns)}: no row is significantly worse than the best ({test})"
+    without: dict[str, list[Compared]] = {}
+    for column, outcome in outcomes:
+        if outcome.reason is not None:
+            without.setdefault(outcome.reason, []).append(column)
+    yield from (f"{_titles(chosen, columns)}: {reason}" for reason, chosen in without.items())
     if any(outcome.p is not None for _, outcome in outcomes):
         if default is None:
             yield "no default row, as no row has exactly the base settings: rows are compared with the best row only"
@@ -236,12 +238,7 @@ def ranking_notes(rows: Sequence[str], columns: Sequence[Compared]) -> Iterator[
         yield f"mean ranks over {len(common.splits)} splits in {column.column.title}: {order}; {groups}"
 
 
-def _titles(columns: Sequence[Compared], pairs: Iterable[tuple[str, Compared]]) -> dict[str, str]:
-    """Key -> the titles of its columns as text."""
-    titles: dict[str, dict[str, None]] = {}
-    for key, column in pairs:
-        titles.setdefault(key, {})[column.column.title] = None
-    return {
-        key: "every score" if len(distinct) == len(columns) > 1 else ", ".join(distinct)
-        for key, distinct in titles.items()
-    }
+def _titles(chosen: Sequence[Compared], columns: Sequence[Compared]) -> str:
+    """The titles of some of the compared columns as text."""
+    distinct = dict.fromkeys(column.column.title for column in chosen)
+    return "every score" if len(distinct) == len(columns) > 1 else ", ".join(distinct)

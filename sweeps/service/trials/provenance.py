@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
-import platform
 import shlex
-import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -14,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import mucon
-from mucon.device import Precision, choose_device, device_name, gpu_facts, usable_cpus, usable_precision
+from mucon.device import Precision, choose_device, process_facts, usable_cpus, usable_precision
 from sweeps.service.text import redacted
 
 PACKAGES = ("mucon", "torch", "numpy", "numba", "scipy", "safetensors", "pyarrow", "ray", "mlflow")
@@ -77,13 +74,8 @@ def environment(
     """
     used = choose_device(device)
     return {
-        "python": platform.python_version(),
-        "packages": {name: version for name in PACKAGES if (version := _version(name))},
-        "host": socket.gethostname(),
-        "platform": platform.platform(),
+        **process_facts(used, PACKAGES),
         "device": device,
-        "device_name": device_name(used),
-        **gpu_facts(used),
         "threads": threads,
         "precision": usable_precision(precision, used),
         "numerics": mucon.NUMERICS,
@@ -96,13 +88,6 @@ def environment(
 def resolve_device(device: str) -> str:
     """Resolves `auto` to `cuda` if a GPU is available, otherwise to `cpu`."""
     return choose_device(device).type if device == "auto" else device
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def find_source(root: Path = ROOT) -> Source:
