@@ -11,8 +11,8 @@ from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, InputError, Pr
 from sweeps.service.plan.plan import Plan, read_plan
 from sweeps.service.plan.sweep_folder import SweepInfo, mark_shipped, read_sweep, write_links, write_sweep
 from sweeps.service.report.report import check_figures, present, write_report
+from sweeps.service.run.executor.ray_environment import check_cluster, check_ray_folder, is_cluster, set_ray_environment
 from sweeps.service.run.progress import Progress
-from sweeps.service.run.ray_environment import check_cluster, check_ray_folder, is_cluster, set_ray_environment
 from sweeps.service.run.resources import Placement, place_trials
 from sweeps.service.run.source import PlannedTrials
 from sweeps.service.tables.best import outcome_of
@@ -166,7 +166,9 @@ def _run(
 def _cluster_nodes() -> dict[str, tuple[float, float]]:
     check_cluster()
     set_ray_environment()
-    from sweeps.service.run.engine import cluster_nodes  # imports ray, which reads its environment on import
+    from sweeps.service.run.executor.ray_session import (
+        cluster_nodes,  # imports ray, which reads its environment on import
+    )
 
     return cluster_nodes()
 
@@ -174,7 +176,8 @@ def _cluster_nodes() -> dict[str, tuple[float, float]]:
 def _train(plan: Plan, missing: list[Trial], placement: Placement, options: Options, console: Console) -> bool:
     """Runs trials on Ray; returns whether they were interrupted."""
     set_ray_environment()
-    from sweeps.service.run.engine import Workplace, run_trials
+    from sweeps.service.run.executor.engine import run_trials
+    from sweeps.service.run.executor.workplace import Workplace
 
     keys = {trial.key for trial in missing}
     folder = plan.results

@@ -12,7 +12,7 @@ from sweeps.ablation_masks import EXPERIMENT
 from sweeps.qualitative import EXPERIMENT as BARS
 from sweeps.service.cli import main
 from sweeps.service.commands.options import experiment_names
-from sweeps.service.run.ray_environment import check_ray_folder, new_ray_folder
+from sweeps.service.run.executor.ray_environment import check_ray_folder, new_ray_folder
 from sweeps.service.run.resources import Resources, resources
 from sweeps.service.spec.rows import only_rows
 from tests.helpers.refusals import refused

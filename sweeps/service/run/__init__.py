@@ -1,1 +1,1 @@
-"""Runs trials: Ray, worker, resources, estimate, reproduction; the only importer of ray."""
+"""Runs trials: worker, sources of trials, resources, estimate, reproduction; `executor` runs them with Ray."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mucon.device import choose_device, gpu_count, unusable_gpu, usable_cpus
 from mucon.errors import InputError, Problem
-from sweeps.service.run.ray_environment import is_cluster
+from sweeps.service.run.executor.ray_environment import is_cluster
 
 GPUS_PER_TRIAL = 0.25
 """Default of --gpus-per-trial if there is a GPU."""

@@ -14,7 +14,7 @@ from mucon import device as devices
 from sweeps.ablation_masks import EXPERIMENT
 from sweeps.service.cli import main
 from sweeps.service.run import resources as placing
-from sweeps.service.run.ray_environment import check_cluster, set_ray_environment
+from sweeps.service.run.executor.ray_environment import check_cluster, set_ray_environment
 from sweeps.service.run.resources import Placement, Resources, place_trials
 from tests.helpers.refusals import refused
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mucon.config import TrainConfig
-from sweeps.service.run.ray_environment import set_ray_environment
+from sweeps.service.run.executor.ray_environment import set_ray_environment
 from sweeps.service.run.source import Exhausted, PlannedTrials, Training, TrialSource
 from sweeps.service.run.worker import Outcome
 from sweeps.service.trials.folder import State
@@ -17,7 +17,7 @@ from sweeps.service.trials.trial import Trial
 
 set_ray_environment()
 
-from sweeps.service.run.engine import TrialQueue  # noqa: E402  # ray reads its environment when it is imported
+from sweeps.service.run.executor.queue import TrialQueue  # noqa: E402  # ray reads its environment when it is imported
 
 
 def trial(seed: int = 1, beam: int = 1) -> Trial:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sweeps.service.run.ray_environment import set_ray_environment
+from sweeps.service.run.executor.ray_environment import set_ray_environment
 from sweeps.service.run.resources import Resources
 from sweeps.service.run.source import Exhausted, PlannedTrials, Training
 from sweeps.service.run.worker import Outcome
@@ -76,7 +76,8 @@ def test_a_source_supplies_further_trainings_after_outcomes_until_it_is_exhauste
     tiny_store: Path, tmp_path: Path
 ) -> None:
     set_ray_environment()
-    from sweeps.service.run.engine import Workplace, run_trials
+    from sweeps.service.run.executor.engine import run_trials
+    from sweeps.service.run.executor.workplace import Workplace
 
     results = ResultsFolder(tmp_path / "results")
     workplace = Workplace(results=results, scratch=results.running("source"), device="cpu", command="a test")
@@ -106,7 +107,8 @@ def test_a_source_supplies_further_trainings_after_outcomes_until_it_is_exhauste
 
 def test_a_plan_runs_each_training_with_all_its_evaluations(tiny_store: Path, tmp_path: Path) -> None:
     set_ray_environment()
-    from sweeps.service.run.engine import Workplace, run_trials
+    from sweeps.service.run.executor.engine import run_trials
+    from sweeps.service.run.executor.workplace import Workplace
 
     results = ResultsFolder(tmp_path / "results")
     workplace = Workplace(results=results, scratch=results.running("plan"), device="cpu")
@@ -125,7 +127,8 @@ def test_a_worker_has_the_workspace_of_cublas_that_the_driver_has_or_its_own(
     tiny_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: str | None, worker: str | None, seen: str
 ) -> None:
     set_ray_environment()
-    from sweeps.service.run import engine
+    from sweeps.service.run.executor import trainable
+    from sweeps.service.run.executor.workplace import Workplace
 
     def choose(value: str | None) -> None:
         monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
@@ -134,7 +137,7 @@ def test_a_worker_has_the_workspace_of_cublas_that_the_driver_has_or_its_own(
 
     choose(driver)
     results = ResultsFolder(tmp_path / "results")
-    workplace = engine.Workplace(results=results, scratch=results.running("plan"), device="cpu")
+    workplace = Workplace(results=results, scratch=results.running("plan"), device="cpu")
     request = workplace.request((small.make_trial(tiny_store),))
     found: list[str | None] = []
 
@@ -142,20 +145,21 @@ def test_a_worker_has_the_workspace_of_cublas_that_the_driver_has_or_its_own(
         found.append(os.environ.get("CUBLAS_WORKSPACE_CONFIG"))
         return Outcome(State.FINISHED)
 
-    monkeypatch.setattr(engine, "run_trial", run_trial)
-    monkeypatch.setattr(engine.tune, "report", lambda _: None)
+    monkeypatch.setattr(trainable, "run_trial", run_trial)
+    monkeypatch.setattr(trainable.tune, "report", lambda _: None)
     choose(worker)
-    engine.train_trial(request)
+    trainable.train_trial(request)
     assert found == [seen]
 
 
 WAITING = """
     import pathlib, sys
 
-    from sweeps.service.run.ray_environment import set_ray_environment
+    from sweeps.service.run.executor.ray_environment import set_ray_environment
 
     set_ray_environment()
-    from sweeps.service.run.engine import Workplace, run_trials
+    from sweeps.service.run.executor.engine import run_trials
+    from sweeps.service.run.executor.workplace import Workplace
     from sweeps.service.run.resources import Resources
     from sweeps.service.run.source import Exhausted
     from sweeps.service.trials.results_folder import ResultsFolder

@@ -1,0 +1,55 @@
+"""The function that Tune calls in a worker process."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from ray import tune
+
+from mucon.training import EpochReport
+from sweeps.service.run.executor.workplace import Workplace
+from sweeps.service.run.worker import run_trial
+
+STOP_POLL_SECONDS = 0.2
+"""Seconds between two checks of a worker for the file that asks it to stop."""
+REPORT_SECONDS = 0.5
+"""Seconds between two live reports of a trial."""
+
+
+def train_trial(config: dict[str, Any]) -> None:
+    """Called by Tune in a worker process: runs one training and all its evaluations."""
+    workplace, trials = Workplace.of_request(config)
+    os.environ.update(workplace.environment)
+    stop = workplace.stop_file
+    checked = [0.0, False]
+
+    def should_stop() -> bool:
+        now = time.monotonic()
+        if now - checked[0] > STOP_POLL_SECONDS:
+            checked[:] = [now, stop.exists()]
+        return bool(checked[1])
+
+    reported = [float("-inf")]
+    scores: dict[str, float] = {}
+
+    def report(epoch: EpochReport) -> None:
+        now, metrics = time.monotonic(), epoch.metrics()
+        scores.update({name: value for name, value in metrics.items() if name.startswith("progress.")})
+        if now - reported[0] > REPORT_SECONDS or epoch.epoch == epoch.epochs:
+            reported[0] = now
+            epochs = {"epoch": epoch.epoch, "epochs": epoch.epochs}
+            tune.report({"key": trials[0].key, **epochs, **metrics, **scores})
+
+    for trial in trials:
+        outcome = run_trial(
+            trial,
+            workplace.results,
+            device=workplace.device,
+            should_stop=should_stop,
+            report=report,
+            command=workplace.command,
+        )
+        is_last = trial is trials[-1]
+        tune.report({"key": trial.key, "state": str(outcome.state), "reason": outcome.reason, "last": is_last})

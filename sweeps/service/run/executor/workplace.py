@@ -1,0 +1,63 @@
+"""What the driver of a sweep and its workers share, as the text that travels between them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sweeps.service.run.source import Training
+from sweeps.service.trials.results_folder import STOP_FILE, ResultsFolder
+from sweeps.service.trials.trial import Trial
+
+GPU_VARIABLES = ("CUBLAS_WORKSPACE_CONFIG",)
+"""Environment variables that change the bits of a GPU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workplace:
+    """What all workers of a sweep share.
+
+    Attributes:
+        results: the results folder.
+        scratch: a directory of this sweep; a `STOP_FILE` in it asks the workers to stop, and Tune's own files are
+            written there and removed.
+        device: where trials compute.
+        command: the command line to record.
+        environment: the `GPU_VARIABLES` that are set where the sweep is started; the workers set them too.
+    """
+
+    results: ResultsFolder
+    scratch: Path
+    device: str
+    command: str = ""
+    environment: Mapping[str, str] = field(
+        default_factory=lambda: {name: os.environ[name] for name in GPU_VARIABLES if name in os.environ}
+    )
+
+    @property
+    def stop_file(self) -> Path:
+        """Asks the workers to write a checkpoint and stop."""
+        return self.scratch / STOP_FILE
+
+    def request(self, training: Training) -> dict[str, str]:
+        """The config of a Tune trial: everything that a worker process needs, as text."""
+        value = {
+            "results": str(self.results.path),
+            "scratch": str(self.scratch),
+            "device": self.device,
+            "command": self.command,
+            "environment": self.environment,
+            "trials": [trial.to_dict() for trial in training],
+        }
+        return {"request": json.dumps(value)}
+
+    @classmethod
+    def of_request(cls, config: Mapping[str, str]) -> tuple[Workplace, Training]:
+        """The inverse of `request`."""
+        value = json.loads(config["request"])
+        trials = tuple(Trial.from_dict(trial) for trial in value.pop("trials"))
+        results, scratch = ResultsFolder(Path(value.pop("results"))), Path(value.pop("scratch"))
+        return cls(results=results, scratch=scratch, **value), trials
