@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.services import MLflowServer, PostgreSQL
+from tests.sweeps import small
 
 # these tests run several processes in parallel; more threads than cores would slow them down
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -73,6 +74,12 @@ def empty_mlflow_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     uri = f"sqlite:///{path}"
     MlflowClient(uri, uri).search_experiments()
     return path
+
+
+@pytest.fixture(scope="session")
+def tiny_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with which a trial takes about a second."""
+    return small.make_store(tmp_path_factory.mktemp("tiny") / "store")
 
 
 @pytest.fixture

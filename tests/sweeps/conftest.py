@@ -1,4 +1,4 @@
-"""One tiny store and one finished sweep for all tests of this folder."""
+"""One finished sweep for all tests of this folder."""
 
 import subprocess
 from dataclasses import dataclass
@@ -16,11 +16,6 @@ class Finished:
     results: Path
     command: list[str]
     ran: "subprocess.CompletedProcess[str]"
-
-
-@pytest.fixture(scope="session")
-def tiny_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small.make_store(tmp_path_factory.mktemp("tiny") / "store")
 
 
 @pytest.fixture(scope="session")
