@@ -3,8 +3,8 @@
 `FOLDER/weights.safetensors`, `config.json`, `vocabulary.json` and `state.json` (format version, method, size of the
 network, progress); `data.json` with the data that it was trained on, see `mucon.identity.trained_on`;
 `optimiser.safetensors` if the optimiser keeps state of its own; `training.json` once training has finished, if
-inference needs facts about the training videos. A new checkpoint is written next to the old one and replaces it by
-renaming, so that a complete checkpoint exists at any time.
+inference needs facts about the training videos. A new checkpoint is written beside the old one, or in the writer's
+staging folder, and replaces it by one exchange or by renaming, so that a complete checkpoint exists at any time.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from mucon.errors import InputError, Problem
 from mucon.identity.trained_on import TrainedOn
 from mucon.vocabulary import Vocabulary
 from storage.failpoints import reach
+from storage.fencing import ALONE, SupersededError, Writer
+from storage.folders import exchange
 
 FORMAT_VERSION = 1
 STATE = "state.json"
@@ -95,11 +97,33 @@ def weights_sha256(model: nn.Module) -> str:
     return digest.hexdigest()
 
 
-def write(folder: Path, saved: Saved) -> None:
-    """Writes a checkpoint; either the old or the new one is complete at any time."""
-    fresh, previous = _beside(folder, "new"), _beside(folder, "previous")
+def write(folder: Path, saved: Saved, writer: Writer = ALONE) -> None:
+    """Writes a checkpoint; either the old or the new one is complete at any time.
+
+    Raises:
+        SupersededError: another process has taken over the run folder; the checkpoint there is left as it is.
+    """
+    fresh = _beside(folder, "new") if writer.staging is None else writer.staging / folder.name
+    previous = _beside(folder, "previous")
+    writer.confirm()
+    folder.parent.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(parents=True)
+    with writer.writing():
+        fresh.mkdir()
+        _write_files(fresh, saved, writer)
+        if writer_of(folder) > writer.number:
+            raise SupersededError(f"{folder} contains a checkpoint of a later writer")
+        writer.confirm_for(folder)
+        if not folder.exists():
+            fresh.rename(folder)
+        elif not exchange(fresh, folder):
+            _swap(fresh, folder, previous)
+    _sync(folder.parent)
+    shutil.rmtree(fresh, ignore_errors=True)
+    shutil.rmtree(previous, ignore_errors=True)
+
+
+def _write_files(fresh: Path, saved: Saved, writer: Writer) -> None:
     _save(saved.weights, fresh / WEIGHTS)
     if saved.optimiser:
         _save(saved.optimiser, fresh / _OPTIMISER)
@@ -111,15 +135,30 @@ def write(folder: Path, saved: Saved) -> None:
     _write_json(fresh / CONFIG, saved.config)
     _write_json(fresh / _VOCABULARY, saved.vocabulary.to_dict())
     state = {"format_version": FORMAT_VERSION, "method": saved.method, "size": dict(saved.size)}
-    _write_json(fresh / STATE, state | {"progress": asdict(saved.progress)})
+    _write_json(fresh / STATE, state | {"progress": asdict(saved.progress), "writer": writer.number})
     _sync(fresh)
-    if folder.exists():
-        shutil.rmtree(previous, ignore_errors=True)
-        folder.rename(previous)
-        reach("checkpoint.between")
-    fresh.rename(folder)
-    _sync(folder.parent)
+
+
+def _swap(fresh: Path, folder: Path, previous: Path) -> None:
+    """Replaces a folder in two steps, on a file system that cannot exchange two."""
     shutil.rmtree(previous, ignore_errors=True)
+    folder.rename(previous)
+    reach("checkpoint.between")
+    try:
+        fresh.rename(folder)
+    except FileNotFoundError:  # a successor has removed it, and what was moved is the successor's
+        if not folder.exists():
+            previous.rename(folder)
+        raise
+
+
+def writer_of(folder: Path) -> int:
+    """Number of the writer of a checkpoint, see `storage.fencing.Writer`; 0 if there is none that can be read."""
+    place = _complete(folder)
+    try:
+        return int(_read_json(place / STATE).get("writer", 0)) if place is not None else 0
+    except (InputError, TypeError, ValueError):
+        return 0
 
 
 def of_run(folder: Path) -> Path:

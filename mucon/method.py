@@ -19,8 +19,10 @@ from mucon.device import Precision
 from mucon.identity.trained_on import TrainedOn
 from mucon.inference.requests import Prediction
 from mucon.training.loop import EpochReport, Schedule
+from mucon.training_config import CHECKPOINT_SECONDS
 from mucon.videos import Source, Video
 from mucon.vocabulary import Vocabulary
+from storage.fencing import ALONE, Writer
 
 C = TypeVar("C", bound=Config)
 
@@ -196,6 +198,8 @@ class Method(Protocol[C]):
         report: Callable[[EpochReport], None] | None = None,
         should_stop: Callable[[], bool] | None = None,
         source: Source | None = None,
+        checkpoint_seconds: float = CHECKPOINT_SECONDS,
+        writer: Writer = ALONE,
     ) -> None:
         """Trains until the last epoch, and resumes with the same bits from `folder/checkpoint` if that exists.
 
@@ -203,16 +207,19 @@ class Method(Protocol[C]):
             config: configuration of the run.
             videos: all training videos, in any order; the lengths of unlabelled ones are never used.
             vocabulary: the actions.
-            folder: the run folder; `folder/checkpoint` is written after each epoch and when training stops.
+            folder: the run folder; `folder/checkpoint` is written from time to time and when training stops.
             device: `auto`, `cpu`, `cuda` or `cuda:0`.
-            report: called after each epoch, before its checkpoint.
+            report: called after each epoch; again for epochs after the last checkpoint if the process died.
             should_stop: called before each step; if it returns true, training stops with a checkpoint.
             source: the store of the videos, recorded with the checkpoint.
+            checkpoint_seconds: seconds between two checkpoints, see `Loop`.
+            writer: the right to write into the run folder, asked at each rename.
 
         Raises:
             InputError: unsuitable videos, or a checkpoint of another run or of other data.
             Interrupted: `should_stop` returned true.
             Diverged: a loss, a gradient or a weight became NaN or infinite.
+            SupersededError: another process has taken over the run folder.
         """
 
     def load(self, folder: Path, device: torch.device | str = "cpu") -> Predictor:

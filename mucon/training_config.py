@@ -7,6 +7,8 @@ from typing import Literal
 
 from mucon.errors import check_ranges
 
+CHECKPOINT_SECONDS = 120.0
+"""Seconds between two checkpoints, by default; changes no result."""
 DROP_FRACTIONS = (70 / 150, 0.7, 60 / 150, 70 / 110)
 """Shares of the run after which the learning rate of a recipe drops, the default first. In an identity, a drop is the
 first share that gives its epoch, or else an epoch."""

@@ -15,6 +15,8 @@ from collections import Counter
 VARIABLE = "MUCON_FAILPOINT"
 """Environment variable, `name:count:action`."""
 
+ACTIONS = ("kill", "stop", "raise", "hang")
+
 _reached: Counter[str] = Counter()
 
 
@@ -25,7 +27,8 @@ class FailpointError(RuntimeError):
 def reach(name: str) -> None:
     """Marks a failpoint and causes its failure if the environment variable asks for one here.
 
-    Actions: `kill` ends the process with SIGKILL, `raise` raises, `hang` waits forever.
+    Actions: `kill` ends the process with SIGKILL, `stop` freezes it by SIGSTOP until SIGCONT, `raise` raises, `hang`
+    waits forever.
 
     Args:
         name: such as `storage.writer.manifest`.
@@ -45,6 +48,9 @@ def reach(name: str) -> None:
         return
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    if action == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return
     if action == "hang":
         threading.Event().wait()
     raise FailpointError(f"failpoint {name} reached {count} times ({VARIABLE}={setting})")
@@ -52,9 +58,9 @@ def reach(name: str) -> None:
 
 def _parsed(setting: str) -> tuple[str, int, str]:
     parts = setting.split(":")
-    if len(parts) != 3 or not parts[1].isdecimal() or int(parts[1]) < 1 or parts[2] not in ("kill", "raise", "hang"):
+    if len(parts) != 3 or not parts[1].isdecimal() or int(parts[1]) < 1 or parts[2] not in ACTIONS:
         raise ValueError(
-            f"{VARIABLE}: expected name:count:action with a count of at least 1 and the action kill, raise or hang, "
+            f"{VARIABLE}: expected name:count:action with a count of at least 1 and an action of {', '.join(ACTIONS)}, "
             f"got {setting!r}"
         )
     return parts[0], int(parts[1]), parts[2]

@@ -18,6 +18,8 @@ from mucon.training import EpochReport
 
 HISTORY = "history.jsonl"
 """Numbers of each epoch."""
+MEASURED = ("time", "seconds", "steps_per_second", "memory_mib")
+"""Entries of an epoch that differ when it is trained again."""
 STARTS = "environment.jsonl"
 """Environment of each start that trained."""
 PACKAGES = ("mucon", "torch", "numpy", "numba", "safetensors")
@@ -41,15 +43,24 @@ class History:
         _append(self.folder / STARTS, environment(self.device))
 
     def epoch(self, report: EpochReport) -> None:
-        """Records a finished epoch, in place of an earlier record of it or of later ones."""
+        """Records a finished epoch.
+
+        An epoch after the last checkpoint that is trained again to the same numbers keeps its first record. Other
+        numbers are those of another training: they replace the record of the epoch and of all later ones.
+        """
         path = self.folder / HISTORY
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
-        kept = [line for line in lines if 0 < _epoch_of(line) < report.epoch]
+        records = {line: _record(line) for line in lines}
+        record = {"time": _now(), "epoch": report.epoch, "step": report.step, **report.metrics()}
+        is_known = any(_trained(earlier) == _trained(record) for earlier in records.values())
+        last = report.epoch if not is_known else max(earlier["epoch"] for earlier in records.values()) + 1
+        kept = [line for line, earlier in records.items() if 0 < earlier["epoch"] < last]
         if kept != lines:
             fresh = path.with_name(f"{path.name}.new")
             fresh.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
             fresh.replace(path)
-        _append(path, {"time": _now(), "epoch": report.epoch, "step": report.step, **report.metrics()})
+        if not is_known:
+            _append(path, record)
 
 
 def environment(device: torch.device) -> dict[str, Any]:
@@ -68,12 +79,18 @@ def _append(path: Path, value: dict[str, Any]) -> None:
         file.write(json.dumps(value) + "\n")
 
 
-def _epoch_of(line: str) -> int:
-    """The epoch of a record; 0 for a line that is incomplete, as after a power cut."""
+def _record(line: str) -> dict[str, Any]:
+    """The record of a line; of epoch 0 for a line that is incomplete, as after a power cut."""
     try:
-        return int(json.loads(line)["epoch"])
+        record = json.loads(line)
+        return {**record, "epoch": int(record["epoch"])}
     except (ValueError, KeyError, TypeError):
-        return 0
+        return {"epoch": 0}
+
+
+def _trained(record: dict[str, Any]) -> dict[str, Any]:
+    """The numbers of an epoch that are the same whenever and wherever it is trained."""
+    return {name: value for name, value in record.items() if name not in MEASURED}
 
 
 def _now() -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,10 +11,9 @@ from typing import TYPE_CHECKING
 from mucon.configuration import DEFAULT_METHOD, parse_settings
 from mucon.errors import DataWarning, InputError, Problem, some
 from mucon.methods import METHODS
+from mucon.training_config import CHECKPOINT_SECONDS
 
 if TYPE_CHECKING:
-    import argparse
-
     from mucon.commands.parser import Parser
     from mucon.decoding.config import DecodingConfig
     from mucon.method import Predictor
@@ -101,6 +102,24 @@ def add_device(parser: Parser) -> None:
 def add_settings(parser: Parser | argparse._ArgumentGroup, text: str) -> None:
     """Adds the repeatable option --set."""
     parser.add_argument("--set", dest="settings", action="append", default=[], metavar="PATH=VALUE", help=text)
+
+
+def add_checkpoint_every(parser: Parser) -> None:
+    """Adds --checkpoint-every."""
+    parser.add_argument(
+        "--checkpoint-every", type=_seconds, default=CHECKPOINT_SECONDS, metavar="SECONDS",
+        help=f"seconds between two checkpoints of a training (default: {CHECKPOINT_SECONDS:g}; 0: after every epoch)",
+    )  # fmt: skip
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number of seconds, at least 0, got {text!r}")
+    return seconds
 
 
 def add_decoding(parser: Parser) -> None:

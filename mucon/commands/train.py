@@ -11,7 +11,15 @@ import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from mucon.commands.options import FORMER_RECIPES, RECIPES, add_data, add_device, add_method, add_settings
+from mucon.commands.options import (
+    FORMER_RECIPES,
+    RECIPES,
+    add_checkpoint_every,
+    add_data,
+    add_device,
+    add_method,
+    add_settings,
+)
 from mucon.commands.outputs import check_file, check_run_folder
 from mucon.configuration import field_types, parse_settings
 from mucon.errors import EXIT_OK, InputError, Problem
@@ -51,6 +59,7 @@ def add(commands: Commands) -> None:
     add_settings(
         parser, "override a setting, such as loss.smoothing=0.2 (repeatable; `mucon recipes` lists all settings)"
     )
+    add_checkpoint_every(parser)
     add_device(parser)
     parser.set_defaults(run=run)
 
@@ -103,6 +112,7 @@ def run(args: argparse.Namespace) -> int:
                 report=after_epoch,
                 should_stop=before_step,
                 source=source_of(store, args.split),
+                checkpoint_seconds=args.checkpoint_every,
             )
         except InputError as error:
             raise InputError(with_way_out(problem, config, args.out) for problem in error.problems) from error

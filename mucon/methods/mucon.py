@@ -23,8 +23,10 @@ from mucon.model import build_model
 from mucon.recipes import RECIPES
 from mucon.training.loop import EpochReport
 from mucon.training.mucon_learner import network_size, train
+from mucon.training_config import CHECKPOINT_SECONDS
 from mucon.videos import Source, Video
 from mucon.vocabulary import Vocabulary
+from storage.fencing import ALONE, Writer
 
 
 class MuCon:
@@ -49,11 +51,13 @@ class MuCon:
         report: Callable[[EpochReport], None] | None = None,
         should_stop: Callable[[], bool] | None = None,
         source: Source | None = None,
+        checkpoint_seconds: float = CHECKPOINT_SECONDS,
+        writer: Writer = ALONE,
     ) -> None:
         """Trains MuCon, see `mucon.training.train`."""
         train(
             config, videos, vocabulary, folder=folder, device=device,
-            report=report, should_stop=should_stop, source=source,
+            report=report, should_stop=should_stop, source=source, checkpoint_seconds=checkpoint_seconds, writer=writer,
         )  # fmt: skip
 
     def load(self, folder: Path, device: torch.device | str = "cpu") -> MuConPredictor:

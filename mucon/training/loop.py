@@ -26,9 +26,11 @@ from mucon.device import full_precision, gpu_count, peak_memory
 from mucon.errors import DataWarning, Diverged, InputError, Interrupted, Problem
 from mucon.identity.trained_on import TrainedOn
 from mucon.training.feed import Feed
+from mucon.training_config import CHECKPOINT_SECONDS
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
 from storage.failpoints import reach
+from storage.fencing import ALONE, Writer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,10 +246,22 @@ class Loop:
     Args:
         learner: its state is that of `folder/checkpoint` if there is one.
         folder: the run folder.
+        checkpoint_seconds: seconds after which the next checkpoint is due, also within an epoch; 0: one after every
+            epoch.
+        writer: the right to write into the run folder.
     """
 
-    def __init__(self, learner: Learner, folder: Path) -> None:
+    def __init__(
+        self,
+        learner: Learner,
+        folder: Path,
+        *,
+        checkpoint_seconds: float = CHECKPOINT_SECONDS,
+        writer: Writer = ALONE,
+    ) -> None:
         self.learner = learner
+        self.checkpoint_seconds, self.writer = checkpoint_seconds, writer
+        self.saved_at = time.monotonic()
         self.path = folder / "checkpoint"
         self.labelled_path = folder / "labelled.json"
         self.progress = learner.progress
@@ -262,14 +276,15 @@ class Loop:
         """Trains the remaining epochs.
 
         Args:
-            report: called after each epoch, before its checkpoint is written: no epoch is lost, and an epoch is
-                reported again, with the same losses, only if the process dies between the two.
+            report: called after each epoch, before a checkpoint is written: no epoch is lost, and the epochs after the
+                last checkpoint are reported again, with the same losses, if the process dies.
             should_stop: called before each step; if it returns true, training stops with a checkpoint.
 
         Raises:
             InputError: the labelled videos differ from those at the start of the run.
             Interrupted: `should_stop` returned true; call again to resume.
             Diverged: a loss, a gradient or a weight became NaN or infinite; the last checkpoint is kept.
+            SupersededError: another process has taken over the run folder.
         """
         schedule = self.learner.schedule
         with _machine(schedule.threads), self.feed:
@@ -300,8 +315,9 @@ class Loop:
                     )
                 )
         elif names:
+            self.writer.confirm()
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps({"n": len(names), "videos": names}) + "\n", encoding="utf-8")
+            self.writer.write(path, (json.dumps({"n": len(names), "videos": names}) + "\n").encode())
 
     def _epoch(
         self, epoch: int, report: Callable[[EpochReport], None] | None, should_stop: Callable[[], bool] | None
@@ -315,9 +331,15 @@ class Loop:
         history = torch.zeros(len(order), len(self.names), device=learner.device)
         start = time.perf_counter()
         for step in range(first, len(order)):
-            if should_stop is not None and step % learner.accumulate == 0 and should_stop():
-                self._check(history[first:step], order[first:step], epoch)
-                self._stop(epoch, step, dict(zip(self.names, sums.tolist(), strict=True)))
+            if step % learner.accumulate == 0:
+                stops = should_stop is not None and should_stop()
+                if stops or (self.checkpoint_seconds > 0 and step > first and self._checkpoint_is_due()):
+                    self._check(history[first:step], order[first:step], epoch)
+                    so_far = dict(zip(self.names, sums.tolist(), strict=True))
+                    self._save(Progress(epoch=epoch, step_in_epoch=step, sums=so_far, seconds=self._seconds()))
+                if stops:
+                    message = f"stopped in epoch {epoch + 1} after {step} videos; the checkpoint is in {self.path}"
+                    raise Interrupted(message)
             history[step] = values = self._step(
                 order[step], epoch, step, rate, next(iter(order[step + 1 : step + 2]), None)
             )
@@ -339,7 +361,9 @@ class Loop:
         if report is not None:
             report(done)
         reach("training.epoch")
-        self._save(Progress(epoch=epoch + 1, seconds=done.seconds, finished=epoch + 1 == done.epochs))
+        self.progress = Progress(epoch=epoch + 1, seconds=done.seconds, finished=epoch + 1 == done.epochs)
+        if self.progress.finished or self._checkpoint_is_due():
+            self._save(self.progress)
 
     def _step(self, index: int, epoch: int, step: int, rate: float, then: int | None = None) -> Tensor:
         torch.manual_seed(step_seed(self.learner.seed, epoch, step))
@@ -374,13 +398,13 @@ class Loop:
                 f"training diverged in epoch {epoch + 1}: weights became NaN or infinite; lower training.learning_rate"
             )
 
-    def _stop(self, epoch: int, step: int, sums: dict[str, float]) -> None:
-        self._save(Progress(epoch=epoch, step_in_epoch=step, sums=sums, seconds=self._seconds()))
-        raise Interrupted(f"stopped in epoch {epoch + 1} after {step} videos; the checkpoint is in {self.path}")
+    def _checkpoint_is_due(self) -> bool:
+        return time.monotonic() - self.saved_at >= self.checkpoint_seconds
 
     def _seconds(self) -> float:
         return self.spent_before + time.perf_counter() - self.began
 
     def _save(self, progress: Progress) -> None:
-        files.write(self.path, replace(self.learner.saved(progress), trained_on=self.learner.trained_on))
-        self.progress = progress
+        saved = replace(self.learner.saved(progress), trained_on=self.learner.trained_on)
+        files.write(self.path, saved, self.writer)
+        self.progress, self.saved_at = progress, time.monotonic()

@@ -30,8 +30,10 @@ from mucon.training.progress import evaluating, progress_scores, videos_to_score
 from mucon.training.step import SUPERVISED_TERMS, TERMS, FrameLabels, compiled_video_losses, loss_vector, video_losses
 from mucon.training.supervision import with_labels
 from mucon.training.warm_start import warm_start
+from mucon.training_config import CHECKPOINT_SECONDS
 from mucon.videos import Source, Video, check_training_videos, warn_of_short_videos
 from mucon.vocabulary import Vocabulary
+from storage.fencing import ALONE, Writer
 
 SCORED = (("frames", "mof"), ("full", "mof"), ("full", "matching_score"))
 """Prediction and metric of the scores during training."""
@@ -47,6 +49,8 @@ def train(
     report: Callable[[EpochReport], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
     source: Source | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    writer: Writer = ALONE,
 ) -> None:
     """Trains MuCon until the last epoch; resumes from `folder/checkpoint` if that exists.
 
@@ -55,17 +59,20 @@ def train(
         videos: with transcripts, in any order. Training uses the lengths of those that are labelled already and of
             the additional share `training.labelled`.
         vocabulary: the actions.
-        folder: the run folder; `folder/checkpoint` is written after each epoch and when training stops, and
+        folder: the run folder; `folder/checkpoint` is written from time to time and when training stops, and
             `folder/labelled.json` contains the ids of the labelled videos.
         device: `auto`, `cpu`, `cuda` or `cuda:0`.
         report: called after each epoch, see `Loop.run`.
         should_stop: called before each step; if it returns true, training stops with a checkpoint.
         source: the store of the videos, recorded with the checkpoint.
+        checkpoint_seconds: seconds between two checkpoints, see `Loop`.
+        writer: the right to write into the run folder, asked at each rename.
 
     Raises:
         InputError: one problem per unsuitable video, or a checkpoint of another run or of other data.
         Interrupted: `should_stop` returned true; call again to resume with the same bits.
         Diverged: a loss, a gradient or a weight became NaN or infinite; the message contains the video.
+        SupersededError: another process has taken over the run folder.
 
     Warns:
         DataWarning: recordings shorter than a latent frame, or with more segments than latent frames.
@@ -75,7 +82,7 @@ def train(
     warn_of_short_videos(videos, config.backbone.pooling)
     labelled = with_labels(sorted(videos, key=lambda v: v.id), config.training.labelled, config.seed)
     learner = MuConLearner(config, labelled, vocabulary, Path(folder), choose_device(device), dim, source)
-    Loop(learner, Path(folder)).run(report, should_stop)
+    Loop(learner, Path(folder), checkpoint_seconds=checkpoint_seconds, writer=writer).run(report, should_stop)
 
 
 def _check_decoding(decoding: DecodingConfig, videos: Sequence[Video]) -> None:

@@ -32,6 +32,7 @@ class Options:
         device: `auto`, `cpu` or `cuda`.
         cpus: cores per trial, a number or `auto`.
         gpus: GPUs per trial, a number or `auto`.
+        checkpoint_seconds: seconds between two checkpoints of a trial; 0: one after every epoch.
         tracking_uri: address of the tracking server.
         info: facts for the tracking server.
     """
@@ -39,6 +40,7 @@ class Options:
     device: str
     cpus: str
     gpus: str
+    checkpoint_seconds: float
     tracking_uri: str
     info: SweepInfo
 
@@ -183,7 +185,11 @@ def _train(plan: Plan, missing: list[Trial], placement: Placement, options: Opti
     folder = plan.results
     source = PlannedTrials(missing, lambda identity: lease.holder(folder.trial(identity).path) is not None)
     workplace = Workplace(
-        results=folder, scratch=folder.running(plan.name), device=placement.device, command=options.info.command
+        results=folder,
+        scratch=folder.running(plan.name),
+        device=placement.device,
+        checkpoint_seconds=options.checkpoint_seconds,
+        command=options.info.command,
     )
     with Progress(console, {cell.key: cell for cell in plan.cells if cell.key in keys}) as progress:
         return run_trials(source, workplace, placement.each, progress)

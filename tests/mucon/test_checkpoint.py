@@ -176,8 +176,9 @@ def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path, there: bool):
 SAVE_TWICE = """
 import sys
 from pathlib import Path
-from mucon import checkpoint
+from mucon import checkpoint, checkpoint_files
 from tests.mucon.test_checkpoint import make
+checkpoint_files.exchange = lambda first, second: False  # as a file system that cannot exchange two folders
 for seed in (1, 2):
     checkpoint.save(Path(sys.argv[1]), make(seed, epoch=seed))
 """

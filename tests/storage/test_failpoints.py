@@ -50,6 +50,17 @@ def test_hang_waits_until_it_is_killed():
     assert process.communicate(timeout=60)[0] == b""
 
 
+def test_stop_freezes_the_process_until_it_is_continued():
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from storage.failpoints import reach; reach('x'); print(2)"],
+        env={**os.environ, VARIABLE: "x:1:stop"},
+        stdout=subprocess.PIPE,
+    )
+    assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
+    process.send_signal(signal.SIGCONT)
+    assert process.communicate(timeout=60)[0] == b"2\n"
+
+
 @pytest.mark.parametrize("setting", ["here", "here:0:kill", "here:x:kill", "here:1:explode"])
 def test_a_malformed_variable_is_refused(monkeypatch, setting):
     monkeypatch.setenv(VARIABLE, setting)

@@ -80,6 +80,7 @@ def command(script: Path, store: Path, results: Path, *more: str) -> list[str]:
     """A sweep's command line on the tiny store, one seed, with a tracking database for all tests of the store."""
     settings = [word for path, value in TINY.items() for word in ("--set", f"{path}={value}")]
     line = [sys.executable, str(script), "--store", str(store), "--results", str(results), "--seeds", "1"]
+    line += ["--checkpoint-every", "0"]  # a trial is too short for one by time
     return [*line, "--device", "cpu", "--tracking-uri", f"sqlite:///{store.parent / 'mlflow.db'}", *settings, *more]
 
 

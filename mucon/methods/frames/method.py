@@ -17,8 +17,10 @@ from mucon.methods.frames.learner import FrameLearner, build_network
 from mucon.methods.frames.predictor import MAIN, PREDICTIONS, TASKS, FramePredictor
 from mucon.training.loop import EpochReport, Loop
 from mucon.training.supervision import with_labels
+from mucon.training_config import CHECKPOINT_SECONDS
 from mucon.videos import Source, Video, check_training_videos
 from mucon.vocabulary import Vocabulary
+from storage.fencing import ALONE, Writer
 
 NUMERICS = 1
 """Version of the arithmetic of training, see `mucon.method.Method.numerics`."""
@@ -55,6 +57,8 @@ class FrameMethod(Generic[C]):
         report: Callable[[EpochReport], None] | None = None,
         should_stop: Callable[[], bool] | None = None,
         source: Source | None = None,
+        checkpoint_seconds: float = CHECKPOINT_SECONDS,
+        writer: Writer = ALONE,
     ) -> None:
         """Trains on the labelled videos until the last epoch, see `Method.train`."""
         dim = check_training_videos(videos, vocabulary)
@@ -62,7 +66,7 @@ class FrameMethod(Generic[C]):
         learner = FrameLearner(
             self.name, config, labelled, vocabulary, Path(folder), choose_device(device), dim, source
         )
-        Loop(learner, Path(folder)).run(report, should_stop)
+        Loop(learner, Path(folder), checkpoint_seconds=checkpoint_seconds, writer=writer).run(report, should_stop)
 
     def load(self, folder: Path, device: torch.device | str = "cpu") -> FramePredictor:
         """Reads a checkpoint folder."""

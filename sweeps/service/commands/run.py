@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mucon.commands.options import add_checkpoint_every
 from mucon.commands.outputs import check_folder
 from mucon.commands.parser import Parser
 from mucon.errors import InputError, Problem, nearest
@@ -121,6 +122,7 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
         device=options.device,
         cpus=options.cpus_per_trial,
         gpus=options.gpus_per_trial,
+        checkpoint_seconds=options.checkpoint_every,
         tracking_uri=tracking_uri(options.tracking_uri, results),
         info=SweepInfo(name=sweep.name, title=sweep.title, command=command, config=config),
     )
@@ -167,6 +169,7 @@ def script_parser(sweep: Sweep, program: str | None) -> Parser:
     option("--cpus-per-trial", default="auto", metavar="N", help="cores per trial (default: 1, or 2 beside a GPU)")
     option("--gpus-per-trial", default="auto", metavar="N", help="GPUs per trial (default: 0.25 beside a GPU)")
     option("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where trials compute (default: auto)")
+    add_checkpoint_every(parser)
     option("--dry-run", action="store_true", help="list the cells, their states and an estimate; train nothing")
     return parser
 

@@ -11,32 +11,33 @@ import socket
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import mucon
+from mucon.checkpoint_files import writer_of
 from mucon.device import choose_device, usable_precision
 from mucon.errors import Diverged, InputError, Interrupted, Problem
 from mucon.evaluation import Evaluation, evaluate
 from mucon.method import Predictor
 from mucon.methods import method_named
 from mucon.training import EpochReport
+from mucon.training_config import CHECKPOINT_SECONDS
 from mucon.videos import source_of, videos_of, vocabulary_of
 from storage import Store, failpoints, open_store
+from storage.fencing import SupersededError
 from sweeps.service.plan.recordings import split_facts
 from sweeps.service.run.reasons import reason_of
 from sweeps.service.text import printable, redacted
 from sweeps.service.trials import journal, lease, provenance
 from sweeps.service.trials.folder import State, TrialFolder
 from sweeps.service.trials.journal import Journal
-from sweeps.service.trials.json_files import set_aside, write_json
-from sweeps.service.trials.lease import Lease, LeaseLostError
+from sweeps.service.trials.json_files import set_aside
+from sweeps.service.trials.lease import Lease
 from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
-
-LEASE_POLL_SECONDS = 0.5
-"""Seconds between two attempts to acquire a trial that another process holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ def run_trial(
     should_stop: Callable[[], bool] = lambda: False,
     report: Callable[[EpochReport], None] = lambda _: None,
     lease_duration: float = lease.LEASE_SECONDS,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
     command: str = "",
 ) -> Outcome:
     """Does what is missing of a trial's training and evaluation; waits while another process holds the trial.
@@ -66,6 +68,7 @@ def run_trial(
         should_stop: called before every step; true writes a checkpoint and stops the trial.
         report: called after each epoch that is trained here.
         lease_duration: seconds after which a trial is taken over from a process that does not renew its lease.
+        checkpoint_seconds: seconds between two checkpoints, see `Method.train`.
         command: command line to record; default: that of this process.
 
     Returns:
@@ -74,25 +77,29 @@ def run_trial(
     Raises:
         InputError: the directory is of an unknown format version, or cannot be converted.
     """
-    folder = results.trial(trial.identity)
-    while (held := lease.acquire(folder.path, duration=lease_duration)) is None:
-        if should_stop():
-            return Outcome(State.STOPPED, "stopped while another process trained it")
-        time.sleep(LEASE_POLL_SECONDS)
-    with held:
-        folder.mend(trial.evaluation)
-        folder.upgrade(is_held=True)
-        with Journal(folder.journal_path) as written:
-            result = TrialReading(folder).result(trial.evaluation)
-            if result is not None:
-                folder.write_trial({**trial.to_dict(), "created": _now()})  # both exist unless they were damaged
-                if not folder.training_path.exists():
-                    folder.write_training(**{name: result[name] for name in ("weights_sha256", "train_seconds")})
-                return Outcome(State.FINISHED)
-            if not should_stop():
-                attempt = _Attempt(trial, folder, held, written, provenance.resolve_device(device), should_stop, report)
-                return attempt.run(command)
-    return Outcome(*TrialReading(folder).state(trial.evaluation))  # stopped before it began
+    path = results.trial(trial.identity).path
+    held = lease.acquire_when_free(path, duration=lease_duration, give_up=should_stop)
+    if held is None:
+        return Outcome(State.STOPPED, "stopped while another process trained it")
+    try:
+        with held:
+            folder = TrialFolder(path, held.writer(after=writer_of(TrialFolder(path).checkpoint_path)))
+            folder.mend(trial.evaluation)
+            folder.upgrade()
+            with Journal(folder.journal_path, folder.writer) as written:
+                result = TrialReading(folder).result(trial.evaluation)
+                if result is not None:
+                    folder.write_trial({**trial.to_dict(), "created": _now()})  # both exist unless they were damaged
+                    if not folder.training_path.exists():
+                        folder.write_training(**{name: result[name] for name in ("weights_sha256", "train_seconds")})
+                    return Outcome(State.FINISHED)
+                if not should_stop():
+                    device = provenance.resolve_device(device)
+                    attempt = _Attempt(trial, folder, held, written, device, should_stop, report, checkpoint_seconds)
+                    return attempt.run(command)
+    except SupersededError as lost:
+        return Outcome(State.LOST, str(lost))  # nothing more is written
+    return Outcome(*TrialReading(results.trial(trial.identity)).state(trial.evaluation))  # stopped before it began
 
 
 def mark_failed(trial: Trial, results: ResultsFolder, reason: str) -> Outcome:
@@ -103,7 +110,7 @@ def mark_failed(trial: Trial, results: ResultsFolder, reason: str) -> Outcome:
     """
     folder = results.trial(trial.identity)
     if not folder.result_path(trial.evaluation).exists() and (held := lease.acquire(folder.path)) is not None:
-        with held, Journal(folder.journal_path) as written:
+        with suppress(SupersededError), held, Journal(folder.journal_path, held.writer()) as written:
             written.status(State.FAILED, reason=reason, host=socket.gethostname(), pid=os.getpid())
     return Outcome(*TrialReading(folder).state(trial.evaluation))
 
@@ -123,14 +130,19 @@ class _Attempt:
     device: str
     should_stop: Callable[[], bool]
     report: Callable[[EpochReport], None]
+    checkpoint_seconds: float
 
     def run(self, command: str) -> Outcome:
-        """Trains and evaluates what is missing, and records start and end."""
+        """Trains and evaluates what is missing, and records start and end.
+
+        Raises:
+            SupersededError: another process has taken over the trial.
+        """
         try:
             self._train_and_evaluate(command)
             outcome = Outcome(State.FINISHED)
-        except LeaseLostError as lost:
-            return Outcome(State.LOST, str(lost))  # stop writing immediately
+        except SupersededError:
+            raise
         except Interrupted:
             outcome = Outcome(State.STOPPED, "interrupted; resumes from its checkpoint")
         except Diverged as error:
@@ -139,7 +151,7 @@ class _Attempt:
             outcome = Outcome(State.FAILED, error.line)
         except Exception as error:  # every failure becomes the trial's outcome, so that other trials continue
             text = printable(redacted(traceback.format_exc()))
-            (self.folder.path / "traceback.txt").write_text(text, encoding="utf-8")
+            self.folder.writer.write(self.folder.path / "traceback.txt", text.encode())
             outcome = Outcome(State.FAILED, reason_of(error))
         reason = outcome.reason and printable(redacted(outcome.reason))
         self.journal.status(outcome.state, reason=reason, host=socket.gethostname(), pid=os.getpid())
@@ -158,10 +170,9 @@ class _Attempt:
         except InputError as error:
             if not any(p.rule in ("damaged", "missing") and self._is_of_checkpoint(p.place) for p in error.problems):
                 raise
-            self.held.check()
             for path in (self.folder.run_path, self.folder.training_path):
                 if path.exists():
-                    set_aside(path)
+                    set_aside(path, self.folder.writer)
             self._do_the_rest(store)
 
     def _is_of_checkpoint(self, place: str) -> bool:
@@ -183,7 +194,7 @@ class _Attempt:
         self.folder.write_trial({**self.trial.to_dict(), **facts_of_data, "created": _now()})
         source = provenance.find_source()
         if not TrialReading(self.folder).is_trained:  # the patch belongs to the process that trained the weights
-            source.write_patch(self.folder.patch_path)
+            source.write_patch(self.folder.patch_path, self.folder.writer)
         training = self.trial.training
         facts = provenance.environment(
             self.device, training.threads, training.precision, command=command, source=source
@@ -226,9 +237,10 @@ class _Attempt:
             report=self._epoch_done,
             should_stop=self._stop_asked,
             source=source_of(store, self.trial.split),
+            checkpoint_seconds=self.checkpoint_seconds,
+            writer=self.folder.writer,
         )
         predictor = method.load(self.folder.checkpoint_path)
-        self.held.check()
         weights = predictor.weights_sha256()
         self.folder.write_training(weights_sha256=weights, train_seconds=predictor.progress.seconds)
         return predictor, weights
@@ -238,7 +250,6 @@ class _Attempt:
         return self.should_stop()
 
     def _epoch_done(self, epoch: EpochReport) -> None:
-        self.held.check()
         self.journal.epoch(epoch.epoch, {k: v for k, v in epoch.metrics().items() if math.isfinite(v)})
         self.report(epoch)
 
@@ -258,7 +269,6 @@ class _Attempt:
             threads=trial.training.threads,
         )
         seconds = time.perf_counter() - started
-        self.held.check()
         self._write_predictions(evaluation, store.manifest.vocabulary)
         failpoints.reach("sweeps.worker.evaluated")
         self.folder.write_result(
@@ -275,8 +285,6 @@ class _Attempt:
 
     def _write_predictions(self, evaluation: Evaluation, actions: tuple[str, ...]) -> None:
         """Writes one file per prediction: video -> action names and lengths in frames of its segments."""
-        folder = self.folder.predictions_path(self.trial.evaluation)
-        folder.mkdir(parents=True, exist_ok=True)
         for prediction, segmentations in evaluation.segmentations.items():
             videos = {
                 video: {
@@ -285,4 +293,4 @@ class _Attempt:
                 }
                 for video, segmentation in segmentations.items()
             }
-            write_json(folder / f"{prediction}.json", {"format_version": 1, "prediction": prediction, "videos": videos})
+            self.folder.write_predictions(self.trial.evaluation, prediction, videos)

@@ -5,6 +5,7 @@ trials/IDENTITY/
   trial.json                               configuration and data (written first)
   journal.jsonl                            environment, states, epochs
   lease-00000001.json                      the process that may write here
+  lease-00000001-TOKEN/                    its unfinished files
   run/                                     the checkpoint
   source.patch                             output of `git diff HEAD`, if the packages are in a modified working copy
   training.json                            seconds and sha256 of the weights; written when training has finished
@@ -17,15 +18,15 @@ Format 1 stored the first evaluation in the directory itself; `upgrade` converts
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from mucon.errors import InputError, Problem
 from storage import failpoints
+from storage.fencing import ALONE, Writer
 from sweeps.service.trials import lease
 from sweeps.service.trials.identity import is_identity
 from sweeps.service.trials.json_files import ANY_KEY, NUMBER, SCORE, damaged, misfit, read_json, set_aside, write_json
@@ -77,9 +78,14 @@ class TrialFolder:
 
     Args:
         path: `RESULTS/trials/IDENTITY`.
+        writer: the right to write there under the trial's lease.
+
+    Raises (every writer):
+        SupersededError: another process has taken over the trial.
     """
 
     path: Path
+    writer: Writer = field(default=ALONE, compare=False)
 
     @property
     def identity(self) -> str:
@@ -131,22 +137,36 @@ class TrialFolder:
     def write_trial(self, trial: Mapping[str, Any]) -> None:
         """Writes trial.json unless it exists; `data` is added to an existing file that lacks it."""
         if not self.trial_path.exists():
-            write_json(self.trial_path, {"format_version": FORMAT_VERSION, **trial})
+            write_json(self.trial_path, {"format_version": FORMAT_VERSION, **trial}, self.writer)
         elif "data" in trial and "data" not in (existing := read_versioned(self.trial_path, TRIAL_SHAPE)):
-            write_json(self.trial_path, {**existing, "data": trial["data"]})
+            write_json(self.trial_path, {**existing, "data": trial["data"]}, self.writer)
 
     def write_training(self, *, weights_sha256: str, train_seconds: float) -> None:
         """Marks the training as finished, atomically."""
         value = {"identity": self.identity, "weights_sha256": weights_sha256, "train_seconds": train_seconds}
-        write_json(self.training_path, {"format_version": FORMAT_VERSION, **value})
+        write_json(self.training_path, {"format_version": FORMAT_VERSION, **value}, self.writer)
 
     def write_result(self, evaluation: str, result: Mapping[str, Any]) -> None:
         """Writes an evaluation's result.json, atomically; the trial's first result has `first` set."""
         first = not any(map(_is_first, self.path.glob("evaluations/*/result.json")))
         path = self.result_path(evaluation)
+        self.writer.confirm()
         path.parent.mkdir(parents=True, exist_ok=True)
         value = {"identity": self.identity, "evaluation": evaluation, "first": first, **result}
-        write_json(path, {"format_version": FORMAT_VERSION, **value})
+        write_json(path, {"format_version": FORMAT_VERSION, **value}, self.writer)
+
+    def write_predictions(self, evaluation: str, prediction: str, videos: Mapping[str, Any]) -> None:
+        """Writes the segmentations of a prediction, atomically.
+
+        Args:
+            evaluation: identity of the evaluation.
+            prediction: name of the prediction.
+            videos: video -> action names (`transcript`) and lengths in frames (`lengths`) of its segments.
+        """
+        path = self.predictions_path(evaluation) / f"{prediction}.json"
+        self.writer.confirm()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, {"format_version": 1, "prediction": prediction, "videos": videos}, self.writer)
 
     def mend(self, evaluation: str) -> None:
         """Renames the damaged files that a run of an evaluation needs, so that the run makes them again.
@@ -159,7 +179,7 @@ class TrialFolder:
         first = self.path / "result.json"
         for parent in (self.path / "evaluations", self.evaluation_path(evaluation)):
             if parent.exists() and not parent.is_dir():
-                set_aside(parent)
+                set_aside(parent, self.writer)
         shapes = {self.trial_path: WHOLE_TRIAL_SHAPE, self.training_path: TRAINING_SHAPE}
         for path in (first, self.trial_path, self.training_path, self.result_path(evaluation)):
             try:
@@ -170,16 +190,13 @@ class TrialFolder:
             except InputError as error:
                 if error.problems[0].rule != "damaged":
                     raise
-                set_aside(path)
+                set_aside(path, self.writer)
 
-    def upgrade(self, *, is_held: bool = False) -> None:
+    def upgrade(self) -> None:
         """Converts a directory of format 1: its first evaluation moves under `evaluations/`. Nothing is retrained.
 
         Does nothing to format 2, or while another process holds the trial. After a kill at any moment the next call
         completes the conversion.
-
-        Args:
-            is_held: whether this process holds the trial's lease.
 
         Raises:
             InputError: the directory is damaged, of an unknown format version, or cannot be written.
@@ -188,12 +205,11 @@ class TrialFolder:
         if not old.exists():
             return
         try:
-            held = None if is_held else lease.acquire(self.path)
-            if held is None and not is_held:
-                return
-            with held or contextlib.nullcontext():
-                if old.exists():
-                    self._move_first(old)
+            if self.writer is not ALONE:
+                self._move_first(old)
+            elif (held := lease.acquire(self.path)) is not None:
+                with held:
+                    replace(self, writer=held.writer())._move_first(old)
         except OSError as error:
             raise InputError(
                 Problem(
@@ -207,6 +223,8 @@ class TrialFolder:
 
     def _move_first(self, old: Path) -> None:
         """Moves the first evaluation; the old result is removed last, so that an interrupted move is repeated."""
+        if not old.exists():  # converted meanwhile
+            return
         result = read_versioned(old, WHOLE_RESULT_SHAPE)
         evaluation = str(result["evaluation"])
         if not is_identity(evaluation):
@@ -215,16 +233,20 @@ class TrialFolder:
         self.evaluation_path(evaluation).mkdir(parents=True, exist_ok=True)
         failpoints.reach("sweeps.trials.upgrade")
         if predictions.exists() and not self.predictions_path(evaluation).exists():
+            self.writer.confirm_for(predictions)
             predictions.rename(self.predictions_path(evaluation))
         failpoints.reach("sweeps.trials.upgrade")
         self.write_training(weights_sha256=result["weights_sha256"], train_seconds=result["train_seconds"])
         failpoints.reach("sweeps.trials.upgrade")
-        write_json(self.result_path(evaluation), {**result, "format_version": FORMAT_VERSION, "first": True})
+        write_json(
+            self.result_path(evaluation), {**result, "format_version": FORMAT_VERSION, "first": True}, self.writer
+        )
         failpoints.reach("sweeps.trials.upgrade")
         if self.trial_path.exists():
             trial = read_versioned(self.trial_path, TRIAL_SHAPE)
-            write_json(self.trial_path, {**trial, "format_version": FORMAT_VERSION})
+            write_json(self.trial_path, {**trial, "format_version": FORMAT_VERSION}, self.writer)
         failpoints.reach("sweeps.trials.upgrade")
+        self.writer.confirm_for(old)
         old.unlink()
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from storage.fencing import ALONE, Writer
 from sweeps.service.trials.json_files import ANY_KEY, SCORE, misfit, set_aside
 
 Record = dict[str, Any]
@@ -45,13 +46,16 @@ def read(path: Path) -> Content:
     A last line without a line feed is still being written or was cut off by a kill, and is left out.
     """
     try:
-        lines = path.read_bytes().split(b"\n")[:-1]
+        return _content(path.read_bytes())
     except FileNotFoundError:
         return Content([])
     except OSError as error:
         return Content([], str(error))
+
+
+def _content(written: bytes) -> Content:
     records, damaged = [], None
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(written.split(b"\n")[:-1], 1):
         if not line.strip():
             continue
         record, wrong = _parsed(line)
@@ -74,6 +78,10 @@ def _parsed(line: bytes) -> tuple[Record, str]:
     return record, misfit(record, SHAPES.get(record["kind"], {}))
 
 
+def _line(record: Mapping[str, Any]) -> bytes:
+    return json.dumps(record, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+
+
 def last_status(records: list[Record]) -> Record | None:
     """The newest status record; None if there is none."""
     return next((record for record in reversed(records) if record["kind"] == "status"), None)
@@ -82,31 +90,41 @@ def last_status(records: list[Record]) -> Record | None:
 class Journal:
     """Appends to a journal; only the owner of the trial's lease opens one.
 
-    Opening removes an incomplete last line. A damaged journal is renamed, and its whole lines are kept. Each epoch has
-    one record: an epoch after the last checkpoint that is trained again (to the same bits) keeps its first record,
-    whose timestamp a tracking server may already have.
+    Opening copies the whole lines to a new file, which replaces the old one: an earlier owner that is frozen between
+    its look at the lease and its line appends to a file that nobody reads. A damaged journal is kept under another
+    name. Each epoch has one record: an epoch after the last checkpoint that is trained again (to the same bits) keeps
+    its first record, whose timestamp a tracking server may already have.
 
     Args:
         path: the file; it is created together with its folder.
+        writer: the right to write.
+
+    Raises:
+        SupersededError: another process has taken over the trial.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, writer: Writer = ALONE) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_file():
-            path.read_bytes()  # an error of the disk is no damage
-        records, damaged = read(path)
+        self._path, self._writer = path, writer
+        content = path.read_bytes() if path.is_file() else b""  # an error of the disk is no damage
+        records, damaged = read(path) if path.is_dir() else _content(content)
         self._steps = {record["step"] for record in records if record["kind"] == "epoch"}
         if damaged is None:
-            self._file = path.open("ab")
-            self._file.truncate(path.read_bytes().rfind(b"\n") + 1)
+            content = content[: content.rfind(b"\n") + 1]
         else:
-            repaired = path.with_name(f".{path.name}.{os.getpid()}")
-            self._file = repaired.open("wb")
-            for record in (*records, {"kind": "repair", "timestamp": milliseconds(), "damaged": damaged}):
-                self.append(record)
-            os.fsync(self._file.fileno())
-            set_aside(path)
-            repaired.replace(path)
+            repair = {"kind": "repair", "timestamp": milliseconds(), "damaged": damaged}
+            content = b"".join(map(_line, (*records, repair)))
+        unfinished = writer.unfinished(path)
+        with writer.writing():
+            self._file = unfinished.open("wb")
+            self._file.write(content)
+            self._file.flush()
+            if content:
+                os.fsync(self._file.fileno())
+            if damaged is not None:
+                set_aside(path, writer)
+            writer.confirm_for(path)
+            unfinished.replace(path)
 
     def __enter__(self) -> Journal:
         return self
@@ -122,10 +140,12 @@ class Journal:
         """Appends one line in a single write and flushes it to the operating system.
 
         Raises:
+            SupersededError: another process has taken over the trial.
             ValueError: a value is NaN or infinite, which JSON does not support.
         """
-        line = json.dumps(record, allow_nan=False, ensure_ascii=False)
-        self._file.write(line.encode() + b"\n")
+        line = _line(record)
+        self._writer.confirm_for(self._path)
+        self._file.write(line)
         self._file.flush()
 
     def epoch(self, step: int, metrics: Mapping[str, float]) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from mucon.errors import InputError, Problem
+from storage.fencing import ALONE, Writer
 
 ANY_KEY = ""
 """In a shape: every other key of the mapping."""
@@ -18,17 +18,16 @@ UNREADABLE = frozenset({"damaged", "unreadable"})
 """Rules of problems of one file that do not stop other trials; only a damaged file is set aside."""
 
 
-def write_json(path: Path, value: object) -> None:
-    """Writes a file atomically; it is durable when the call returns. A directory in its place is renamed."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("w", encoding="utf-8") as file:
-        json.dump(value, file, allow_nan=False, ensure_ascii=False, indent=1)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
+def write_json(path: Path, value: object, writer: Writer = ALONE) -> None:
+    """Writes a file atomically; it is durable when the call returns. A directory in its place is renamed.
+
+    Raises:
+        SupersededError: the writer has lost the right to write.
+    """
+    content = json.dumps(value, allow_nan=False, ensure_ascii=False, indent=1).encode() + b"\n"
     if path.is_dir():
-        set_aside(path)
-    temporary.replace(path)
+        set_aside(path, writer)
+    writer.write(path, content)
 
 
 def read_json(
@@ -107,9 +106,10 @@ def misfit(value: object, shape: Any, place: str = "") -> str:
     return next(filter(None, wrong), "")
 
 
-def set_aside(path: Path) -> Path:
+def set_aside(path: Path, writer: Writer = ALONE) -> Path:
     """Renames a damaged file or directory, so that its place is free; nothing is deleted. Returns its new path."""
     number = 1
     while (target := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1
+    writer.confirm_for(path)
     return path.rename(target)

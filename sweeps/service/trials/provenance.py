@@ -12,6 +12,7 @@ from typing import Any
 
 import mucon
 from mucon.device import Precision, choose_device, process_facts, usable_cpus, usable_precision
+from storage.fencing import ALONE, Writer
 from sweeps.service.text import redacted
 
 PACKAGES = ("mucon", "torch", "numpy", "numba", "scipy", "safetensors", "pyarrow", "ray", "mlflow")
@@ -48,16 +49,17 @@ class Source:
             facts["git_untracked"] = list(self.untracked)
         return facts
 
-    def write_patch(self, path: Path) -> None:
+    def write_patch(self, path: Path, writer: Writer = ALONE) -> None:
         """Writes the patch, truncated with a note if it is long; removes the file if there are no changes."""
         if not self.patch:
+            writer.confirm_for(path)
             path.unlink(missing_ok=True)
             return
         patch = self.patch
         if len(patch) > MAX_PATCH_BYTES:
             note = f"\n# truncated: the first {MAX_PATCH_BYTES} of {len(patch)} bytes\n"
             patch = patch[:MAX_PATCH_BYTES] + note.encode()
-        path.write_bytes(patch)
+        writer.write(path, patch)
 
 
 def environment(

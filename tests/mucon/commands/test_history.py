@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from mucon.checkpoint_files import exists
 from mucon.cli import main
 from mucon.commands.history import History
 from mucon.commands.train import StopOnSignal
+from mucon.library import load_predictor as load
 from mucon.training import EpochReport
 from tests.helpers.commands import call, train_line
 from tests.helpers.refusals import refused
@@ -62,13 +69,55 @@ def report(epoch: int, loss: float) -> EpochReport:
     )  # fmt: skip
 
 
-def test_a_repeated_epoch_replaces_its_record_and_an_incomplete_line(tmp_path: Path):
+def test_an_epoch_of_another_training_replaces_its_record_and_an_incomplete_line(tmp_path: Path):
     for epoch in (1, 2, 3):
         History(tmp_path, torch.device("cpu")).epoch(report(epoch, 0.5))
     with (tmp_path / "history.jsonl").open("a") as file:
         file.write('{"epoch": 4, "los')
     History(tmp_path, torch.device("cpu")).epoch(report(2, 0.25))
     assert [(one["epoch"], one["loss.total"]) for one in records(tmp_path)] == [(1, 0.5), (2, 0.25)]
+
+
+def test_an_epoch_that_is_trained_again_to_the_same_numbers_keeps_its_first_record(tmp_path: Path):
+    for epoch in (1, 2, 3):
+        History(tmp_path, torch.device("cpu")).epoch(report(epoch, 0.5))
+    with (tmp_path / "history.jsonl").open("a") as file:
+        file.write('{"epoch": 4, "los')
+    before = records_but_the_last(tmp_path)
+    for epoch in (2, 3):
+        again = dataclasses.replace(report(epoch, 0.5), seconds=9.0, steps_per_second=9.0, memory=9)
+        History(tmp_path, torch.device("cpu")).epoch(again)
+    assert records(tmp_path) == before
+    History(tmp_path, torch.device("cpu")).epoch(report(4, 0.5))
+    assert [one["epoch"] for one in records(tmp_path)] == [1, 2, 3, 4]
+
+
+def records_but_the_last(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "history.jsonl").read_text().splitlines()[:-1]]
+
+
+def test_a_run_killed_long_after_its_last_checkpoint_has_each_epoch_once(store: Path, tmp_path: Path):
+    """Five videos an epoch: killed in the third, behind no checkpoint or behind those of two epochs."""
+    assert main(train_line(store, tmp_path / "whole", epochs=4)) == 0
+    for every in ("600", "0"):
+        run = tmp_path / every
+        line = [*train_line(store, run, epochs=4), "--checkpoint-every", every]
+        environment = {**os.environ, "MUCON_FAILPOINT": "training.step:13:kill"}
+        killed = subprocess.run([sys.executable, "-m", "mucon", *line], env=environment, check=False)
+        assert killed.returncode == -signal.SIGKILL
+        assert exists(run / "checkpoint") == (every == "0")
+        first = records(run)
+        assert [one["epoch"] for one in first] == [1, 2]
+        assert main(line) == 0
+        assert records(run)[:2] == first
+        assert numbers(run) == numbers(tmp_path / "whole")
+        assert load(run).weights_sha256() == load(tmp_path / "whole").weights_sha256()
+
+
+def test_a_time_between_checkpoints_that_is_no_time_is_refused(store: Path, tmp_path: Path):
+    for value in ("-1", "soon", "nan", "inf"):
+        with refused("type", "--checkpoint-every", n=1):
+            call([*train_line(store, tmp_path / "run"), "--checkpoint-every", value])
 
 
 def test_a_finished_run_that_is_asked_for_more_epochs_names_the_way_out(store: Path, run: Path):

@@ -255,7 +255,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from tests.mucon.training.test_optimiser import CONFIG, OPTIONS, train_small
-train_small(Path(sys.argv[1]), CONFIG.with_values(OPTIONS["adam, two videos a step"]))
+train_small(Path(sys.argv[1]), CONFIG.with_values(OPTIONS["adam, two videos a step"]), checkpoint_seconds=0)
 """
 
 

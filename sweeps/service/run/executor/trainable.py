@@ -49,6 +49,7 @@ def train_trial(config: dict[str, Any]) -> None:
             device=workplace.device,
             should_stop=should_stop,
             report=report,
+            checkpoint_seconds=workplace.checkpoint_seconds,
             command=workplace.command,
         )
         is_last = trial is trials[-1]

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mucon.training_config import CHECKPOINT_SECONDS
 from sweeps.service.run.source import Training
 from sweeps.service.trials.results_folder import STOP_FILE, ResultsFolder
 from sweeps.service.trials.trial import Trial
@@ -25,6 +26,7 @@ class Workplace:
         scratch: a directory of this sweep; a `STOP_FILE` in it asks the workers to stop, and Tune's own files are
             written there and removed.
         device: where trials compute.
+        checkpoint_seconds: seconds between two checkpoints of a trial; 0: one after every epoch.
         command: the command line to record.
         environment: the `GPU_VARIABLES` that are set where the sweep is started; the workers set them too.
     """
@@ -32,6 +34,7 @@ class Workplace:
     results: ResultsFolder
     scratch: Path
     device: str
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
     command: str = ""
     environment: Mapping[str, str] = field(
         default_factory=lambda: {name: os.environ[name] for name in GPU_VARIABLES if name in os.environ}
@@ -48,6 +51,7 @@ class Workplace:
             "results": str(self.results.path),
             "scratch": str(self.scratch),
             "device": self.device,
+            "checkpoint_seconds": self.checkpoint_seconds,
             "command": self.command,
             "environment": self.environment,
             "trials": [trial.to_dict() for trial in training],
