@@ -25,6 +25,8 @@ Precision = Literal["float32", "bfloat16"]
 
 CUBLAS_WORKSPACE = ":4096:8"
 """Default of CUBLAS_WORKSPACE_CONFIG: a workspace of fixed size, without which the bits of products may change."""
+CONTEXT_BYTES = 600 * 2**20
+"""Memory that CUDA's context takes of each process, rounded up. It depends on the GPU and is not measured here."""
 OLDEST_DRIVERS = {11: 450, 12: 525, 13: 580}
 """Major version of CUDA -> major version of its oldest driver on Linux. Source: NVIDIA, CUDA Compatibility, table 1."""
 
@@ -162,6 +164,33 @@ def _set_flags(matmul: str | None, flags: list[tuple[Any, str, object]]) -> None
         torch.set_float32_matmul_precision(matmul)
     for owner, name, value in flags:
         setattr(owner, name, value)
+
+
+def memory_fraction(share: float, total: int) -> float:
+    """The part of a GPU's memory that torch may allocate in a process with a share of the GPU.
+
+    CUDA itself takes `CONTEXT_BYTES` of each process, of which torch's allocator does not know.
+
+    Args:
+        share: share of the GPU, above 0 and at most 1.
+        total: bytes of the GPU.
+
+    >>> memory_fraction(0.25, 24000 * 2**20), memory_fraction(1.0, 24000 * 2**20), memory_fraction(0.01, 2**33)
+    (0.225, 1.0, 0.005)
+    """
+    return share if share >= 1 else max(share - CONTEXT_BYTES / total, share / 2)
+
+
+def limit_gpu_memory(share: float) -> None:
+    """Limits this process to its share of the current GPU, so that it fails instead of the others that use the GPU.
+
+    Args:
+        share: share of the GPU; nothing is limited from 1 on.
+    """
+    set_cublas_workspace()  # before CUDA starts
+    if 0 < share < 1 and gpu_count():
+        total = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
+        torch.cuda.set_per_process_memory_fraction(memory_fraction(share, total))
 
 
 def gpu_facts(device: torch.device) -> dict[str, Any]:

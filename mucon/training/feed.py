@@ -82,6 +82,7 @@ class Feed:
 
 def _room(device: torch.device) -> float:
     if device.type == "cuda":
-        free, _ = torch.cuda.mem_get_info(device)
-        return RESIDENT_SHARE * free
+        free, total = torch.cuda.mem_get_info(device)
+        allowed = torch.cuda.get_per_process_memory_fraction(device) * total  # a trial may share the GPU
+        return min(RESIDENT_SHARE * free, allowed / 2)
     return RESIDENT_BYTES

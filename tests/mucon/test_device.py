@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -259,3 +260,17 @@ def test_the_quota_of_a_container_limits_the_cores(
 def test_the_number_of_cores_of_this_machine_is_counted() -> None:
     assert 1 <= usable_cpus() <= CORES
     assert usable_cpus(Path("/nowhere"), Path("/nowhere")) == CORES
+
+
+@pytest.mark.parametrize(("n_gpus", "share", "limits"), [(1, 0.25, [0.225]), (1, 1.0, []), (1, 2.0, []), (0, 0.25, [])])
+def test_a_process_that_shares_a_gpu_may_use_its_share_of_the_memory(
+    gpus: Gpus, monkeypatch: pytest.MonkeyPatch, n_gpus: int, share: float, limits: list[float]
+) -> None:
+    gpus(n_gpus)
+    facts = SimpleNamespace(total_memory=24000 * 2**20)
+    set_to: list[float] = []
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: facts)
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", set_to.append)
+    devices.limit_gpu_memory(share)
+    assert set_to == pytest.approx(limits)
+    assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == devices.CUBLAS_WORKSPACE
