@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 
@@ -11,10 +12,11 @@ from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, InputError, Pr
 from sweeps.service.plan.plan import Plan, read_plan
 from sweeps.service.plan.sweep_folder import SweepInfo, mark_shipped, read_sweep, write_links, write_sweep
 from sweeps.service.report.report import check_figures, present, write_report
-from sweeps.service.run.executor.ray_environment import check_cluster, check_ray_folder, is_cluster, set_ray_environment
+from sweeps.service.run.executor.ray_environment import check_ray_folder, set_ray_environment
+from sweeps.service.run.preflight import checked_placement, marked
 from sweeps.service.run.progress import Progress
 from sweeps.service.run.resources import Placement, place_trials
-from sweeps.service.run.source import PlannedTrials
+from sweeps.service.run.source import PlannedTrials, priority_first
 from sweeps.service.tables.best import outcome_of
 from sweeps.service.tables.standing import Standing
 from sweeps.service.text import redacted, say
@@ -35,6 +37,8 @@ class Options:
         checkpoint_seconds: seconds between two checkpoints of a trial; 0: one after every epoch.
         tracking_uri: address of the tracking server.
         info: facts for the tracking server.
+        max_concurrent: largest number of trials at a time; None without a limit.
+        priority: the rows whose trials run first, as `TABLE: ROW`.
     """
 
     device: str
@@ -43,6 +47,8 @@ class Options:
     checkpoint_seconds: float
     tracking_uri: str
     info: SweepInfo
+    max_concurrent: int | None = None
+    priority: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,12 +129,17 @@ def _run_alone(
                 hint="wait for it, or name another --results folder",
             )
         )
-    with held:
-        return _run(plan, trials, results, options, console)
+    with held, marked(plan.results, plan.name) as mark:
+        return _run(plan, trials, results, options, mark, console)
 
 
 def _run(
-    plan: Plan, trials: Mapping[str, Trial], results: Mapping[str, CellResult], options: Options, console: Console
+    plan: Plan,
+    trials: Mapping[str, Trial],
+    results: Mapping[str, CellResult],
+    options: Options,
+    mark: Path,
+    console: Console,
 ) -> Ran:
     """Runs the missing trials and ships them to the tracking server meanwhile; then writes and ships the report."""
     from sweeps.service.track.server import check_connection
@@ -136,8 +147,7 @@ def _run(
     from sweeps.service.track.tracker import TRACKING_EXPERIMENT, Tracker, unreachable
 
     missing = _missing(results, trials)
-    nodes = _cluster_nodes() if missing and is_cluster() else None
-    placement = place_trials(options.device, options.cpus, options.gpus, nodes)
+    placement = _placement(plan, missing, options, mark, console)
     tracker = Tracker(options.tracking_uri, TRACKING_EXPERIMENT, options.info, plan.rows)
     try:
         check_connection(tracker.uri)
@@ -147,11 +157,11 @@ def _run(
         check_ray_folder()
     plan.write()
     write_sweep(plan.results, options.info, TRACKING_EXPERIMENT, plan.rows)
-    say(console, f"{_counted(plan)}, {len(missing)} to run, {placement}")
+    say(console, f"{_counted(plan)}, {len(missing)} to run, {placement}, {placement.at_a_time}")
     say(console, f"results {plan.results.path}, tracking {redacted(tracker.uri)}")
     shipping = Shipping(tracker, plan.folders)
     try:
-        interrupted = bool(missing) and _train(plan, missing, placement, options, console)
+        interrupted = bool(missing) and _train(plan, missing, placement, options, mark, console)
         standing = Standing.of(plan, trials, results)
         write_links(plan.folder, shipping.links())
         shipment = shipping.finish(write_report(standing), outcome_of(standing))
@@ -165,17 +175,24 @@ def _run(
     return Ran(standing=standing, interrupted=interrupted, shipped=shipment.complete)
 
 
-def _cluster_nodes() -> dict[str, tuple[float, float]]:
-    check_cluster()
-    set_ray_environment()
-    from sweeps.service.run.executor.ray_session import (
-        cluster_nodes,  # imports ray, which reads its environment on import
-    )
+def _placement(plan: Plan, missing: list[Trial], options: Options, mark: Path, console: Console) -> Placement:
+    """Where the missing trials run, after the checks of `checked_placement`; prints what looks suspicious."""
 
-    return cluster_nodes()
+    def place(nodes: Mapping[str, tuple[float, float]] | None = None) -> Placement:
+        return place_trials(options.device, options.cpus, options.gpus, nodes).limited(options.max_concurrent)
+
+    if not missing:
+        return place()
+    copies = 2 if options.tracking_uri == plan.results.tracking_uri else 1
+    placement, suspicious = checked_placement(place, plan.results, mark, missing, copies)
+    for problem in suspicious:
+        say(console, f"warning: {problem}")
+    return placement
 
 
-def _train(plan: Plan, missing: list[Trial], placement: Placement, options: Options, console: Console) -> bool:
+def _train(
+    plan: Plan, missing: list[Trial], placement: Placement, options: Options, mark: Path, console: Console
+) -> bool:
     """Runs trials on Ray; returns whether they were interrupted."""
     set_ray_environment()
     from sweeps.service.run.executor.engine import run_trials
@@ -183,16 +200,20 @@ def _train(plan: Plan, missing: list[Trial], placement: Placement, options: Opti
 
     keys = {trial.key for trial in missing}
     folder = plan.results
-    source = PlannedTrials(missing, lambda identity: lease.holder(folder.trial(identity).path) is not None)
+    source = PlannedTrials(
+        priority_first(plan, missing, options.priority),
+        lambda identity: lease.holder(folder.trial(identity).path) is not None,
+    )
     workplace = Workplace(
         results=folder,
         scratch=folder.running(plan.name),
         device=placement.device,
         checkpoint_seconds=options.checkpoint_seconds,
         command=options.info.command,
+        mark=mark,
     )
     with Progress(console, {cell.key: cell for cell in plan.cells if cell.key in keys}) as progress:
-        return run_trials(source, workplace, placement.each, progress)
+        return run_trials(source, workplace, placement.each, progress, placement.most)
 
 
 def _counted(plan: Plan) -> str:

@@ -76,12 +76,14 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
     from sweeps.service.run.estimate import dry_run
     from sweeps.service.run.resources import place_trials
     from sweeps.service.spec.recipe import recipe_name, with_recipe
-    from sweeps.service.spec.rows import only_rows, renamed
+    from sweeps.service.spec.rows import names_of_rows, only_rows, renamed
     from sweeps.service.trials.results_folder import ResultsFolder
 
     sweep = only_rows(sweep, options.rows) if options.rows else sweep
     sweep = renamed(sweep, options.name) if options.name else sweep
+    first = only_rows(sweep, options.priority, "--priority") if options.priority else None
     placement = place_trials(options.device, options.cpus_per_trial, options.gpus_per_trial)
+    placement = placement.limited(options.max_concurrent)
     console, results = new_console(), ResultsFolder.at(options.results)
     check_folder(results.path, "--results")
     demo = options.store is None
@@ -125,6 +127,8 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
         checkpoint_seconds=options.checkpoint_every,
         tracking_uri=tracking_uri(options.tracking_uri, results),
         info=SweepInfo(name=sweep.name, title=sweep.title, command=command, config=config),
+        max_concurrent=options.max_concurrent,
+        priority=names_of_rows(first) if first else frozenset(),
     )
     return run_plan(plan, trials, chosen, console)
 
@@ -168,6 +172,13 @@ def script_parser(sweep: Sweep, program: str | None) -> Parser:
     add_tracking_uri(parser)
     option("--cpus-per-trial", default="auto", metavar="N", help="cores per trial (default: 1, or 2 beside a GPU)")
     option("--gpus-per-trial", default="auto", metavar="N", help="GPUs per trial (default: 0.25 beside a GPU)")
+    option(
+        "--max-concurrent",
+        type=_positive,
+        metavar="N",
+        help="at most N trials at a time (default: as many as fit); MUCON_MAX_CONCURRENT is a limit for all sweeps",
+    )
+    option("--priority", nargs="+", metavar="ROW", help="train these rows first (default: all rows seed by seed)")
     option("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where trials compute (default: auto)")
     add_checkpoint_every(parser)
     option("--dry-run", action="store_true", help="list the cells, their states and an estimate; train nothing")

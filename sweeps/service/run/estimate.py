@@ -62,8 +62,7 @@ class Estimate:
         """The lines that a dry run prints."""
         each, slots = self.placement.each, self.placement.slots
         n = len(self.trainings)
-        at_a_time = f"{slots} at a time" if slots else "as many at a time as fit on the cluster at RAY_ADDRESS"
-        yield f"to run: {n} training{'s' if n > 1 else ''}, {at_a_time}, {self.placement}"
+        yield f"to run: {n} training{'s' if n > 1 else ''}, {self.placement.at_a_time}, {self.placement}"
         hours = sum(self.trainings) / 3600
         one_by_one = "" if slots else ", one at a time"
         yield (

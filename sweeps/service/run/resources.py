@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mucon.device import choose_device, gpu_count, unusable_gpu, usable_cpus
 from mucon.errors import InputError, Problem
@@ -13,6 +14,8 @@ GPUS_PER_TRIAL = 0.25
 """Default of --gpus-per-trial if there is a GPU."""
 CPUS_PER_GPU_TRIAL = 2.0
 """Default of --cpus-per-trial for trials that use a GPU."""
+MAX_CONCURRENT = "MUCON_MAX_CONCURRENT"
+"""Environment variable with the largest number of trials at a time, which the command line cannot raise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +42,7 @@ class Resources:
         Raises:
             InputError: a trial does not fit on any machine.
         """
-        slots = sum(self._slots_of(*node) for node in nodes.values())
+        slots = sum(self.slots_of(*node) for node in nodes.values())
         if not slots:
             sizes = "; ".join(f"{name} has {cpus:g} CPU and {gpus:g} GPU" for name, (cpus, gpus) in nodes.items())
             raise InputError(
@@ -53,7 +56,8 @@ class Resources:
             )
         return slots
 
-    def _slots_of(self, cpus: float, gpus: float) -> int:
+    def slots_of(self, cpus: float, gpus: float) -> int:
+        """The number of trials that run at a time on a machine with some cores and GPUs."""
         by_cpu = int(cpus / self.cpus + 1e-9)
         if not self.gpus:
             return by_cpu
@@ -102,17 +106,50 @@ class Placement:
         each: resources of each trial; without a GPU for `auto`.
         slots: number of trials at a time; None for a cluster that has not been asked.
         reason: why a GPU of this machine is not used; empty if there is nothing to report.
+        most: the largest number of trials at a time, whatever the resources; None without a limit.
+        limit: the option or variable that gives `most`.
     """
 
     device: str
     each: Resources
     slots: int | None
     reason: str = ""
+    most: int | None = None
+    limit: str = ""
 
     def __str__(self) -> str:
         if self.device == "auto":
             return f"on cpu, {self.each}, or on the GPUs of the cluster if it has any"
         return f"on {self.device}{f' ({self.reason})' if self.reason else ''}, {self.each}"
+
+    @property
+    def at_a_time(self) -> str:
+        """The number of trials at a time, as text."""
+        limit = f" ({self.limit})" if self.slots == self.most else ""
+        return (
+            f"{self.slots} at a time{limit}" if self.slots else "as many at a time as fit on the cluster at RAY_ADDRESS"
+        )
+
+    def limited(self, given: int | None) -> Placement:
+        """The placement with at most a number of trials at a time, and at most `MUCON_MAX_CONCURRENT`.
+
+        Args:
+            given: value of --max-concurrent; None without a limit.
+
+        Raises:
+            InputError: the variable is no whole number of at least 1.
+        """
+        limits = {} if given is None else {"--max-concurrent": given}
+        if text := os.environ.get(MAX_CONCURRENT):
+            if not text.isdecimal() or int(text) < 1:
+                expected = "a whole number, at least 1"
+                raise InputError(Problem(rule="range", place=MAX_CONCURRENT, value=text, expected=expected))
+            limits[MAX_CONCURRENT] = int(text)
+        if not limits:
+            return self
+        limit = min(limits, key=lambda name: limits[name])
+        most = limits[limit]
+        return replace(self, slots=min(self.slots or most, most), most=most, limit=limit)
 
 
 def place_trials(

@@ -5,9 +5,10 @@ Retries, budgets, priorities and searches are other sources; the engine does not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
+from sweeps.service.plan.plan import Plan
 from sweeps.service.run.worker import Outcome
 from sweeps.service.trials.trial import Trial, by_training
 
@@ -31,6 +32,20 @@ class TrialSource(Protocol):
 
     def ended(self, trial: Trial, outcome: Outcome) -> None:
         """Receives how a trial ended, before the next training is asked for."""
+
+
+def priority_first(plan: Plan, trials: Iterable[Trial], rows: Collection[str]) -> list[Trial]:
+    """The trials with those of some rows first; otherwise in their order, so that rows get their seeds in turn.
+
+    Args:
+        plan: the sweep.
+        trials: some of its trials.
+        rows: the rows that run first, as `TABLE: ROW`.
+    """
+    first = {
+        cell.key for part in plan.parts for cell in part.cells if f"{part.experiment.name}: {cell.variant.name}" in rows
+    }
+    return sorted(trials, key=lambda trial: trial.key not in first)
 
 
 class PlannedTrials:

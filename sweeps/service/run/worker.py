@@ -5,6 +5,7 @@ Knows neither Ray nor MLflow, so that a trial runs the same inside a sweep and b
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import socket
@@ -13,6 +14,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import mucon
@@ -31,6 +33,7 @@ from sweeps.service.plan.recordings import split_facts
 from sweeps.service.run.reasons import reason_of
 from sweeps.service.text import printable, redacted
 from sweeps.service.trials import journal, lease, provenance
+from sweeps.service.trials.cell_results import read_result
 from sweeps.service.trials.folder import State, TrialFolder
 from sweeps.service.trials.journal import Journal
 from sweeps.service.trials.json_files import set_aside
@@ -38,6 +41,11 @@ from sweeps.service.trials.lease import Lease
 from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
+
+APPEARANCE_SECONDS = 5.0
+"""How long a result of another machine may take to appear in the results folder."""
+UNTRAINED = (State.MISSING, State.STOPPED, State.LOST)
+"""States in which a trial has no newer attempt than the one that a worker reports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +121,35 @@ def mark_failed(trial: Trial, results: ResultsFolder, reason: str) -> Outcome:
         with suppress(SupersededError), held, Journal(folder.journal_path, held.writer()) as written:
             written.status(State.FAILED, reason=reason, host=socket.gethostname(), pid=os.getpid())
     return Outcome(*TrialReading(folder).state(trial.evaluation))
+
+
+def recorded(trial: Trial, results: ResultsFolder, outcome: Outcome) -> Outcome:
+    """The outcome that a worker reported, if the results folder of this process confirms it; else a failure.
+
+    A worker on a node that sees another folder writes its results there.
+    """
+    folder = results.trial(trial.identity)
+    if outcome.state is State.FINISHED and not _appears(folder.result_path(trial.evaluation), results.path):
+        return mark_failed(trial, results, f"reported as finished, but there is no result in {folder.path}")
+    if outcome.state is State.FAILED and read_result(TrialReading(folder), trial.evaluation).state in UNTRAINED:
+        return mark_failed(trial, results, outcome.reason or "")
+    return outcome
+
+
+def _appears(path: Path, root: Path) -> bool:
+    """Whether a file below a folder exists, now or soon: a network file system may show it late.
+
+    Opening a folder makes the client ask the server for changes.
+    """
+    until = time.monotonic() + APPEARANCE_SECONDS
+    while not path.exists():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.2)
+        for folder in reversed(path.relative_to(root).parents):
+            with contextlib.suppress(OSError):
+                os.close(os.open(root / folder, os.O_RDONLY))
+    return True
 
 
 def _now() -> str:

@@ -12,13 +12,14 @@ from sweeps.service.spec.problems import unknown
 from sweeps.service.spec.texts import name_problems
 
 
-def only_rows(sweep: Experiment | Collection, names: Sequence[str]) -> Experiment | Collection:
+def only_rows(sweep: Experiment | Collection, names: Sequence[str], option: str = "--rows") -> Experiment | Collection:
     """The sweep reduced to the named rows; tables of a collection without any of them are dropped.
 
     Args:
         sweep: one table, or several.
         names: names of rows as in a table's notes, labels joined by a comma: `box, no`. For a collection also `TABLE`
             for all its rows, and `TABLE: ROW` for a row of that table alone.
+        option: the option that gives the names.
 
     Raises:
         InputError: unknown names.
@@ -29,7 +30,7 @@ def only_rows(sweep: Experiment | Collection, names: Sequence[str]) -> Experimen
         for row in table.variants
         for name in (row.name, *(_of_table(table, row) if isinstance(sweep, Collection) else ()))
     }
-    problems = [unknown("--rows", "row", name, known) for name in names if name not in known]
+    problems = [unknown(option, "row", name, known) for name in names if name not in known]
     if problems:
         raise InputError(problems)
     selected = {
@@ -62,3 +63,8 @@ def renamed(sweep: Experiment | Collection, name: str) -> Experiment | Collectio
     if problems:
         raise InputError(problems)
     return replace(sweep, name=name)
+
+
+def names_of_rows(sweep: Experiment | Collection) -> frozenset[str]:
+    """The rows of a sweep as `TABLE: ROW`."""
+    return frozenset(_of_table(table, row)[1] for table in sweep.experiments for row in table.variants)

@@ -163,3 +163,42 @@ def test_a_cluster_that_does_not_answer_is_refused_before_ray_tries_it(
     monkeypatch.setenv("RAY_ADDRESS", "head:port")
     with refused("unreachable", place="RAY_ADDRESS", value="head:port", n=1):
         check_cluster()
+
+
+@pytest.mark.parametrize(
+    ("given", "variable", "slots", "limit"),
+    [
+        (None, None, 8, ""),
+        (3, None, 3, "--max-concurrent"),
+        (100, None, 8, ""),
+        (None, "2", 2, "MUCON_MAX_CONCURRENT"),
+        (3, "2", 2, "MUCON_MAX_CONCURRENT"),
+        (1, "2", 1, "--max-concurrent"),
+    ],
+)
+def test_the_smaller_limit_counts_and_is_named(
+    gpus: Gpus, monkeypatch: pytest.MonkeyPatch, given: int | None, variable: str | None, slots: int, limit: str
+) -> None:
+    gpus(0)
+    monkeypatch.setenv("MUCON_MAX_CONCURRENT", variable or "")
+    placement = place_trials("auto", "auto", "auto").limited(given)
+    assert placement.slots == slots
+    assert placement.most in (None, given, int(variable or 0))
+    assert placement.at_a_time == f"{slots} at a time{f' ({limit})' if limit else ''}"
+
+
+@pytest.mark.parametrize("variable", ["0", "-1", "two", "1.5"])
+def test_a_limit_that_is_no_number_of_trials_is_refused(
+    gpus: Gpus, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    gpus(0)
+    monkeypatch.setenv("MUCON_MAX_CONCURRENT", variable)
+    with refused("range", "MUCON_MAX_CONCURRENT", variable, n=1):
+        place_trials("auto", "auto", "auto").limited(None)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_head_without_cores_has_no_slots_and_unlike_nodes_have_their_own() -> None:
+    nodes = {"head": (0.0, 0.0), "small": (3.0, 1.0), "large": (64.0, 4.0)}
+    assert place_trials("auto", "auto", "0.5", nodes).slots == 1 + 8
+    assert place_trials("cpu", "2", "auto", nodes).slots == 1 + 32

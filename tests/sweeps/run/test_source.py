@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mucon.config import TrainConfig
 from sweeps.service.run.executor.ray_environment import set_ray_environment
-from sweeps.service.run.source import Exhausted, PlannedTrials, Training, TrialSource
+from sweeps.service.run.source import Exhausted, PlannedTrials, Training, TrialSource, priority_first
 from sweeps.service.run.worker import Outcome
+from sweeps.service.spec.columns import Variant
+from sweeps.service.spec.experiment import Experiment
+from sweeps.service.spec.rows import names_of_rows, only_rows
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.trial import Trial
+from tests.helpers.planted_sweeps import make_sweep
+from tests.helpers.refusals import refused
 
 set_ray_environment()
 
@@ -135,3 +141,22 @@ def test_tune_keeps_no_state_of_the_queue(tmp_path: Path) -> None:
     assert len(pickle.dumps(queue)) < 200
     with pytest.raises(NotImplementedError):
         queue.restore(str(tmp_path / "searcher.pkl"))
+
+
+def test_the_rows_of_priority_come_first_with_their_seeds_in_turn(tmp_path: Path) -> None:
+    rows = tuple(Variant(labels=(name,)) for name in ("box", "bell", "ramp"))
+    shape = Experiment(name="masks", title="Masks", label_titles=("Row",), variants=rows)
+    plan = make_sweep(tmp_path, shape, lambda *_: 0.5, n_seeds=2)
+    trials = {cell.key: replace(trial(), identity=cell.identity, evaluation=cell.evaluation) for cell in plan.cells}
+    names = {cell.key: f"{cell.variant.name} {cell.seed}" for cell in plan.cells}
+
+    def order(*chosen: str) -> list[str]:
+        rows = names_of_rows(only_rows(shape, chosen, "--priority")) if chosen else ()
+        seeds = sorted(plan.cells, key=lambda cell: cell.seed)
+        return [names[one.key] for one in priority_first(plan, [trials[cell.key] for cell in seeds], rows)]
+
+    assert order() == ["box 1", "bell 1", "ramp 1", "box 2", "bell 2", "ramp 2"]
+    assert order("ramp") == ["ramp 1", "ramp 2", "box 1", "bell 1", "box 2", "bell 2"]
+    assert order("ramp", "box") == ["box 1", "ramp 1", "box 2", "ramp 2", "bell 1", "bell 2"]
+    with refused("unknown", "--priority", "rampe", n=1):
+        order("rampe")

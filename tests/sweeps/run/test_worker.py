@@ -14,7 +14,8 @@ import pytest
 
 from mucon.training import EpochReport
 from storage import open_store
-from sweeps.service.run.worker import mark_failed, run_trial
+from sweeps.service.run import worker
+from sweeps.service.run.worker import Outcome, mark_failed, recorded, run_trial
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import TO_RUN, State
 from sweeps.service.trials.results_folder import ResultsFolder
@@ -244,3 +245,23 @@ def test_a_trial_that_resumes_on_another_split_or_other_annotation_fails(tiny_st
     outcome = run_trial(moved, results, device="cpu")
     assert outcome.state is State.FAILED
     assert str(results.trial(trial.identity).run_path) in str(outcome.reason)
+
+
+def test_an_outcome_that_the_results_folder_does_not_show_is_a_failure_there(
+    tiny_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "APPEARANCE_SECONDS", 0.0)
+    trial, results = small.make_trial(tiny_store), ResultsFolder(tmp_path / "here")
+    assert run_trial(trial, ResultsFolder(tmp_path / "elsewhere"), device="cpu").state is State.FINISHED
+    outcome = recorded(trial, results, Outcome(State.FINISHED))
+    assert outcome.state is State.FAILED
+    assert str(results.trial(trial.identity).path) in str(outcome.reason)
+    assert results.reading(trial.identity).state(trial.evaluation) == (outcome.state, outcome.reason)
+
+    other = small.make_trial(tiny_store, seed=2)
+    assert recorded(other, results, Outcome(State.FAILED, "not seen")) == Outcome(State.FAILED, "not seen")
+    assert results.reading(other.identity).state(other.evaluation) == (State.FAILED, "not seen")
+
+    assert run_trial(trial, results, device="cpu").state is State.FINISHED
+    assert recorded(trial, results, Outcome(State.FINISHED)) == Outcome(State.FINISHED)
+    assert recorded(trial, results, Outcome(State.STOPPED, "why")) == Outcome(State.STOPPED, "why")

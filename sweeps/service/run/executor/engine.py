@@ -19,7 +19,7 @@ from sweeps.service.run.executor.workplace import Workplace
 from sweeps.service.run.reasons import reason_in
 from sweeps.service.run.resources import Resources
 from sweeps.service.run.source import TrialSource
-from sweeps.service.run.worker import Outcome, mark_failed
+from sweeps.service.run.worker import Outcome, mark_failed, recorded
 from sweeps.service.trials.trial import Trial
 
 RETRIES = 2
@@ -36,7 +36,9 @@ class Listener(Protocol):
         """A trial has ended, in any state."""
 
 
-def run_trials(source: TrialSource, workplace: Workplace, each: Resources, listener: Listener) -> bool:
+def run_trials(
+    source: TrialSource, workplace: Workplace, each: Resources, listener: Listener, most: int | None = None
+) -> bool:
     """Runs trials until the source is exhausted and each has an outcome, or until it is interrupted.
 
     The first Ctrl-C or SIGTERM lets every running trial write a checkpoint and stop; the second ends them at once.
@@ -46,6 +48,7 @@ def run_trials(source: TrialSource, workplace: Workplace, each: Resources, liste
         workplace: what the workers share.
         each: cores and GPUs of a trial.
         listener: receives live values and outcomes.
+        most: largest number of trials at a time, whatever the resources; None without a limit.
 
     Returns:
         Whether it was interrupted.
@@ -61,7 +64,7 @@ def run_trials(source: TrialSource, workplace: Workplace, each: Resources, liste
             install()  # Ray has replaced the handlers
             slots = each.slots(nodes)
             os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(min(slots, 200))
-            _fit(source, workplace, storage, each, slots, listener)
+            _fit(source, workplace, storage, each, min(4 * slots, most or 4 * slots), listener)
         return stop.exists()
     finally:
         shutil.rmtree(storage, ignore_errors=True)
@@ -69,7 +72,7 @@ def run_trials(source: TrialSource, workplace: Workplace, each: Resources, liste
 
 
 def _fit(
-    source: TrialSource, workplace: Workplace, storage: Path, each: Resources, slots: int, listener: Listener
+    source: TrialSource, workplace: Workplace, storage: Path, each: Resources, at_most: int, listener: Listener
 ) -> None:
     pending: dict[str, Trial] = {}
 
@@ -83,6 +86,7 @@ def _fit(
     def ended(key: str, outcome: Outcome) -> None:
         trial = pending.pop(key, None)
         if trial is not None:  # a restarted worker repeats what it reported before it died
+            outcome = recorded(trial, workplace.results, outcome)
             source.ended(trial, outcome)
             listener.ended(key, outcome)
 
@@ -97,7 +101,7 @@ def _fit(
     tune.Tuner(
         tune.with_resources(train_trial, {"cpu": each.cpus, "gpu": each.gpus}),
         tune_config=tune.TuneConfig(
-            search_alg=TrialQueue(next_request, at_most=4 * slots, stopping=stop.exists),
+            search_alg=TrialQueue(next_request, at_most=at_most, stopping=stop.exists),
             num_samples=-1,
             reuse_actors=not each.gpus,
             trial_name_creator=_trial_id,

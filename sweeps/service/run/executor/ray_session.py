@@ -7,12 +7,37 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import ray
 
 from mucon.device import usable_cpus
-from mucon.errors import InputError, Problem
 from sweeps.service.run.executor.ray_environment import new_ray_folder
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of a Ray cluster.
+
+    Attributes:
+        identity: Ray's identity of the node.
+        offers: (CPUs, GPUs) that Ray gives to trials there.
+    """
+
+    identity: str
+    offers: tuple[float, float]
+
+
+def living_nodes() -> dict[str, Node]:
+    """The living nodes of the connected cluster, by address; nodes of one address also have their identity there."""
+    living = [node for node in ray.nodes() if node["Alive"]]
+    addresses = [node["NodeManagerAddress"] for node in living]
+    return {
+        address if addresses.count(address) == 1 else f"{address} ({node['NodeID'][:8]})": Node(
+            node["NodeID"], (node["Resources"].get("CPU", 0.0), node["Resources"].get("GPU", 0.0))
+        )
+        for node, address in zip(living, addresses, strict=True)
+    }
 
 
 @contextmanager
@@ -40,28 +65,9 @@ def ray_session() -> Iterator[dict[str, tuple[float, float]]]:
                 **quiet,
             )
     try:
-        yield {
-            node["NodeManagerAddress"]: (node["Resources"].get("CPU", 0.0), node["Resources"].get("GPU", 0.0))
-            for node in ray.nodes()
-            if node["Alive"]
-        }
+        yield {name: node.offers for name, node in living_nodes().items()}
     finally:
         if starts_here:
             ray.shutdown()
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def cluster_nodes() -> dict[str, tuple[float, float]]:
-    """Asks the cluster at RAY_ADDRESS for the (CPUs, GPUs) of each node.
-
-    Raises:
-        InputError: no cluster answers there.
-    """
-    try:
-        with ray_session() as nodes:
-            return nodes
-    except (ConnectionError, ValueError) as error:
-        address = os.environ["RAY_ADDRESS"]
-        message = f"no Ray cluster at {address} ({str(error).splitlines()[0]})"
-        raise InputError(Problem(rule="unreachable", place="RAY_ADDRESS", value=address, message=message)) from error

@@ -7,15 +7,21 @@ import time
 from typing import Any
 
 from ray import tune
+from ray.util import get_node_ip_address
 
+from mucon.device import limit_gpu_memory
 from mucon.training import EpochReport
 from sweeps.service.run.executor.workplace import Workplace
-from sweeps.service.run.worker import run_trial
+from sweeps.service.run.preflight import sees
+from sweeps.service.run.worker import Outcome, run_trial
+from sweeps.service.trials.folder import State
 
 STOP_POLL_SECONDS = 0.2
 """Seconds between two checks of a worker for the file that asks it to stop."""
 REPORT_SECONDS = 0.5
 """Seconds between two live reports of a trial."""
+MARK_SECONDS = 30.0
+"""Time limit for the results folder to appear on a node, so that one that never sees it does not use up all trials."""
 
 
 def train_trial(config: dict[str, Any]) -> None:
@@ -42,15 +48,24 @@ def train_trial(config: dict[str, Any]) -> None:
             epochs = {"epoch": epoch.epoch, "epochs": epoch.epochs}
             tune.report({"key": trials[0].key, **epochs, **metrics, **scores})
 
+    refused = ""
+    if workplace.mark is not None and not sees(workplace.mark, MARK_SECONDS):
+        refused = f"node {get_node_ip_address()} does not see the results folder {workplace.results.path} of this sweep"
+    if workplace.device.startswith("cuda"):
+        limit_gpu_memory(tune.get_context().get_trial_resources().required_resources.get("GPU", 1.0))
     for trial in trials:
-        outcome = run_trial(
-            trial,
-            workplace.results,
-            device=workplace.device,
-            should_stop=should_stop,
-            report=report,
-            checkpoint_seconds=workplace.checkpoint_seconds,
-            command=workplace.command,
+        outcome = (
+            Outcome(State.FAILED, refused)
+            if refused
+            else run_trial(
+                trial,
+                workplace.results,
+                device=workplace.device,
+                should_stop=should_stop,
+                report=report,
+                checkpoint_seconds=workplace.checkpoint_seconds,
+                command=workplace.command,
+            )
         )
         is_last = trial is trials[-1]
         tune.report({"key": trial.key, "state": str(outcome.state), "reason": outcome.reason, "last": is_last})

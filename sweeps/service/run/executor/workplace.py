@@ -28,6 +28,7 @@ class Workplace:
         device: where trials compute.
         checkpoint_seconds: seconds between two checkpoints of a trial; 0: one after every epoch.
         command: the command line to record.
+        mark: a file that only the results folder of this sweep contains; None if workers do not look for it.
         environment: the `GPU_VARIABLES` that are set where the sweep is started; the workers set them too.
     """
 
@@ -36,6 +37,7 @@ class Workplace:
     device: str
     checkpoint_seconds: float = CHECKPOINT_SECONDS
     command: str = ""
+    mark: Path | None = None
     environment: Mapping[str, str] = field(
         default_factory=lambda: {name: os.environ[name] for name in GPU_VARIABLES if name in os.environ}
     )
@@ -53,6 +55,7 @@ class Workplace:
             "device": self.device,
             "checkpoint_seconds": self.checkpoint_seconds,
             "command": self.command,
+            "mark": self.mark and str(self.mark),
             "environment": self.environment,
             "trials": [trial.to_dict() for trial in training],
         }
@@ -64,4 +67,5 @@ class Workplace:
         value = json.loads(config["request"])
         trials = tuple(Trial.from_dict(trial) for trial in value.pop("trials"))
         results, scratch = ResultsFolder(Path(value.pop("results"))), Path(value.pop("scratch"))
-        return cls(results=results, scratch=scratch, **value), trials
+        mark = value.pop("mark")
+        return cls(results=results, scratch=scratch, mark=mark and Path(mark), **value), trials

@@ -1,0 +1,150 @@
+"""What a machine sees of a sweep, and which differences from the driver are problems."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mucon.errors import InputError
+from sweeps.service.run import preflight
+from sweeps.service.run.preflight import Answer, Question, look, marked, problems, space_problems, warnings
+from sweeps.service.run.resources import place_trials
+from sweeps.service.trials.results_folder import ResultsFolder
+from tests.helpers.refusals import matching, refused
+from tests.sweeps import small
+
+
+@pytest.fixture
+def question(tiny_store: Path, tmp_path: Path) -> Iterator[Question]:
+    results = ResultsFolder(tmp_path / "results")
+    results.running("mine").mkdir(parents=True)
+    with marked(results, "mine") as mark:
+        yield Question(results=str(results.path), mark=str(mark), store=str(tiny_store))
+
+
+def seen(question: Question) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(look(question.text(), seconds=0.0))
+    return facts
+
+
+def found(question: Question, there: Question, *, on_gpus: bool = False, offers: tuple[float, float] = (1, 0)) -> Any:
+    """The problems of a node that sees other folders under the same paths."""
+    answer = Answer(facts=seen(there), asked=time.time(), answered=time.time(), offers=offers)
+    return problems(question, seen(question), {"10.0.0.2": answer}, on_gpus=on_gpus)
+
+
+def test_a_node_that_sees_the_same_has_no_problem_and_nothing_is_left_behind(question: Question) -> None:
+    before = sorted(Path(question.results).rglob("*"))
+    assert found(question, question) == []
+    assert sorted(Path(question.results).rglob("*")) == before
+
+
+def test_the_mark_is_removed_at_the_end_and_that_of_a_killed_driver_at_the_start(tmp_path: Path) -> None:
+    results = ResultsFolder(tmp_path)
+    results.running("mine").mkdir(parents=True)
+    (results.running("mine") / "sweep-old").touch()
+    with contextlib.suppress(InputError), marked(results, "mine") as mark:
+        assert list(results.running("mine").iterdir()) == [mark]
+        raise InputError("an error")
+    assert list(results.running("mine").iterdir()) == []
+
+
+def test_all_that_a_node_sees_differently_is_reported(question: Question, tmp_path: Path) -> None:
+    other = small.make_store(tmp_path / "store", n_train=3)
+    (tmp_path / "empty").mkdir()
+    there = Question(results=str(tmp_path / "empty"), mark=str(tmp_path / "empty" / "mark"), store=str(other))
+    wrong = found(question, there)
+    assert {problem.place for problem in wrong} == {"node 10.0.0.2"}
+    assert [(problem.rule, problem.value) for problem in wrong] == [
+        ("mismatch", question.results),
+        ("mismatch", question.store),
+    ]
+    gone = Question(results=str(tmp_path / "no"), mark=str(tmp_path / "no" / "mark"), store=str(tmp_path / "none"))
+    assert [problem.value for problem in found(question, gone)] == [question.results, question.store]
+
+
+def test_a_folder_that_a_node_cannot_write_is_a_problem(question: Question, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, place: str) -> None:
+        raise InputError("cannot be written")
+
+    monkeypatch.setattr(preflight, "check_folder", refuse)
+    facts = seen(question)
+    monkeypatch.undo()
+    (problem,) = problems(question, seen(question), {"a": Answer(facts=facts)}, on_gpus=False)
+    assert (problem.rule, problem.place, problem.value) == ("mismatch", "node a", question.results)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "named"),
+    [
+        ({"torch": "2.0.0"}, "torch"),
+        ({"source": "0" * 12}, "source"),
+        ({"torch": "2.0.0", "source": "0" * 12}, "torch"),
+        ({"mucon": "9", "numpy": "9"}, "mucon"),
+    ],
+)
+def test_other_versions_are_a_problem_that_names_them(question: Question, theirs: dict[str, str], named: str) -> None:
+    own = seen(question)
+    answer = Answer(facts={**own, "versions": {**own["versions"], **theirs}})
+    (problem,) = problems(question, own, {"a": answer}, on_gpus=False)
+    assert (problem.rule, problem.place) == ("version", "node a")
+    assert str(problem.value).startswith(f"{named} {theirs[named]}, here ")
+
+
+def test_nodes_that_do_not_answer_are_named(question: Question) -> None:
+    answers = {name: Answer(failure=f"{name} is silent") for name in ("a", "b")}
+    wrong = problems(question, seen(question), answers, on_gpus=False)
+    assert [(problem.rule, problem.place) for problem in wrong] == [
+        ("unreachable", "node a"),
+        ("unreachable", "node b"),
+    ]
+    assert warnings(answers) == []
+
+
+@pytest.mark.parametrize(("on_gpus", "gpus", "n"), [(True, 0, 1), (False, 0, 0), (True, 2, 0), (True, None, 0)])
+def test_a_gpu_that_torch_does_not_find_is_a_problem_of_trials_on_gpus(
+    question: Question, on_gpus: bool, gpus: int | None, n: int
+) -> None:
+    own = seen(question)
+    answer = Answer(facts={**own, "gpus": gpus}, offers=(1.0, 2.0))
+    wrong = problems(question, own, {"a": answer}, on_gpus=on_gpus)
+    assert len(matching(wrong, "unsupported", "node a", 2.0)) == len(wrong) == n
+
+
+@pytest.mark.parametrize(("clock", "apart"), [(90, 10), (96, None), (103, None), (109, None), (140, 30)])
+def test_a_clock_is_suspicious_if_it_is_outside_of_question_and_answer(clock: float, apart: int | None) -> None:
+    facts = {"clock": clock, "cpus": 4}
+    suspicious = warnings({"a": Answer(facts=facts, asked=100.0, answered=110.0, offers=(4, 0))})
+    assert [(problem.place, problem.value) for problem in suspicious] == ([("node a", apart)] if apart else [])
+
+
+def test_more_cores_than_a_node_can_use_are_suspicious() -> None:
+    answer = Answer(facts={"clock": 0.0, "cpus": 4}, offers=(16.0, 0.0))
+    assert len(matching(warnings({"a": answer}), "range", "node a", 16.0)) == 1
+
+
+def test_a_results_folder_without_room_for_the_weights_is_refused_before_anything_starts(
+    tiny_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trials, results = [small.make_trial(tiny_store, seed=seed) for seed in (1, 2)], ResultsFolder(tmp_path)
+    assert space_problems(results, trials, copies=2) == []
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+    monkeypatch.setattr(preflight.os, "statvfs", lambda _: SimpleNamespace(f_files=100, f_favail=7))
+    wrong = space_problems(results, trials, copies=2)
+    assert [(problem.rule, problem.place, problem.value) for problem in wrong] == [
+        ("unwritable", str(tmp_path), 1000),
+        ("unwritable", str(tmp_path), 7),
+    ]
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with refused("unwritable", str(tmp_path), n=2):
+        preflight.checked_placement(
+            lambda nodes: place_trials("cpu", "auto", "auto", nodes), results, tmp_path, trials, copies=1
+        )
