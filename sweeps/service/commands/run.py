@@ -68,14 +68,13 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
         The exit status.
     """
     options = script_parser(sweep, program).parse(words)
-    from mucon.configuration import DEFAULT_METHOD, parse_settings
-    from mucon.methods import method_named
+    from mucon.configuration import parse_settings
     from sweeps.service.driver import Options, run_plan
     from sweeps.service.plan.plan import make_plan
     from sweeps.service.plan.sweep_folder import SweepInfo
     from sweeps.service.run.estimate import dry_run
     from sweeps.service.run.resources import place_trials
-    from sweeps.service.spec.recipe import recipe_name, with_recipe
+    from sweeps.service.spec.recipe import recipe_name
     from sweeps.service.spec.rows import names_of_rows, only_rows, renamed
     from sweeps.service.trials.results_folder import ResultsFolder
 
@@ -89,32 +88,20 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
     demo = options.store is None
     store = _demo_store(console) if demo else options.store
 
-    def base(table: Experiment) -> Base:
-        own = table.demo_base if demo else table.base
-        return own if options.recipe is None else with_recipe(own, options.recipe)
-
-    def config_of(table: Experiment, method: str) -> Config:
-        """MuCon's rows build on the table's base, those of another method on its recipe for demo or other data."""
-        if method == DEFAULT_METHOD:
-            return base(table)()
-        recipes = method_named(method).recipes
-        config: Config = (recipes["demo"] if demo else next(iter(recipes.values())))()
-        return config
-
     settings: dict[str, object] = {} if options.epochs is None else {"training.epochs": options.epochs}
     settings |= parse_settings(options.set)
     seeds = options.seeds or (sweep.demo_seeds if demo else sweep.seeds)
     plan, trials = make_plan(
         sweep,
         store=store,
-        base=config_of,
+        base=lambda table, method: _config_of(table, method, options),
         settings=settings,
         seeds=range(1, seeds + 1),
         splits=options.split or sweep.splits,
         results=results,
         device=placement.device,
     )
-    recipes = ", ".join(dict.fromkeys(recipe_name(base(table)) for table in sweep.experiments))
+    recipes = ", ".join(dict.fromkeys(recipe_name(_base(table, options)) for table in sweep.experiments))
     _print_header(plan, recipes, seeds, console)
     if options.dry_run:
         return dry_run(plan, trials, placement, console)
@@ -131,6 +118,26 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
         priority=names_of_rows(first) if first else frozenset(),
     )
     return run_plan(plan, trials, chosen, console)
+
+
+def _base(table: Experiment, options: argparse.Namespace) -> Base:
+    """The configuration on which MuCon's rows build."""
+    from sweeps.service.spec.recipe import with_recipe
+
+    own = table.demo_base if options.store is None else table.base
+    return own if options.recipe is None else with_recipe(own, options.recipe)
+
+
+def _config_of(table: Experiment, method: str, options: argparse.Namespace) -> Config:
+    """MuCon's rows build on the table's base, those of another method on its recipe for demo or other data."""
+    from mucon.configuration import DEFAULT_METHOD
+    from mucon.methods import method_named
+
+    if method == DEFAULT_METHOD:
+        return _base(table, options)()
+    recipes = method_named(method).recipes
+    config: Config = (recipes["demo"] if options.store is None else next(iter(recipes.values())))()
+    return config
 
 
 def script_parser(sweep: Sweep, program: str | None) -> Parser:
