@@ -15,10 +15,14 @@ class LastingOutput:
 
     Args:
         stream: the stream that is written to.
+
+    Attributes:
+        has_reader: whether no reader has closed the stream; a command that only prints ends without one.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
+        self.has_reader = True
 
     def write(self, text: str) -> int:
         """Writes a text; returns its length."""
@@ -36,6 +40,7 @@ class LastingOutput:
         try:
             yield
         except BrokenPipeError:
+            self.has_reader = False
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
 
     def __getattr__(self, name: str) -> Any:

@@ -20,6 +20,7 @@ from sweeps.service.run.source import PlannedTrials, priority_first
 from sweeps.service.tables.best import outcome_of
 from sweeps.service.tables.standing import Standing
 from sweeps.service.text import redacted, say
+from sweeps.service.triage.failures import failure_lines, failures_of
 from sweeps.service.trials import lease
 from sweeps.service.trials.cell_results import CellResult
 from sweeps.service.trials.folder import TO_RUN
@@ -86,6 +87,8 @@ def run_plan(plan: Plan, trials: Mapping[str, Trial], options: Options, console:
         ran = Ran(standing=Standing.of(plan, trials, results))
         write_report(ran.standing)
     present(ran.standing, console)
+    for line in failure_lines(failures_of(plan.results, plan.cells, ran.standing.results), plan.results):
+        say(console, line)
     if ran.interrupted:
         return EXIT_INTERRUPTED
     return EXIT_OK if ran.standing.is_complete and ran.shipped else EXIT_PARTIAL

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import textwrap
 import unicodedata
 from typing import TYPE_CHECKING
 
@@ -105,6 +106,13 @@ def in_markdown(text: str) -> str:
 def say(console: Console, line: str) -> None:
     """Prints a line as it is written, without wrapping."""
     console.print(plain(line), soft_wrap=True)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """A text in lines that end between words; in one line if the width is 0."""
+    if not width:
+        return [text]
+    return textwrap.wrap(text, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
 _SECRET_WORDS = "password|passwd|pwd|token|secret|api_?key|access_?key|credential|passphrase"

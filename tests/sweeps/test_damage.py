@@ -265,7 +265,7 @@ def test_the_status_of_all_sweeps_names_damaged_trials_and_plans_and_goes_on(
     shutil.copytree(plan.folder, other)
     assert main(None, ["status", "--results", str(plan.results.path)]) == 3
     said = capsys.readouterr()
-    assert "3 finished, 1 damaged of 4" in said.out
+    assert "3 of 4, 1 damaged" in said.out
     assert str(other / "plan.json") in said.err
     assert main(None, ["status", "planted", "--results", str(plan.results.path)]) == 3
     assert str(plan.folders[0].journal_path) in capsys.readouterr().out

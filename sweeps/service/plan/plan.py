@@ -31,7 +31,7 @@ from sweeps.service.spec.texts import name_problems
 from sweeps.service.trials.cell_results import CellResult, read_result
 from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.identity import is_identity
-from sweeps.service.trials.json_files import ANY_KEY, damaged, read_json, write_json
+from sweeps.service.trials.json_files import ANY_KEY, damaged, misfit, read_json, write_json
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
 
@@ -53,11 +53,18 @@ class Part:
         experiment: rows and columns.
         cells: one per row, split and seed.
         pooling: frames per latent frame in the base configuration; None if unknown.
+        settings: of each row, path -> value of what differs from the method's defaults, without the seed; empty in
+            plans of earlier versions.
     """
 
     experiment: Experiment
     cells: tuple[Cell, ...]
     pooling: int | None = None
+    settings: tuple[Mapping[str, Any], ...] = ()
+
+    def settings_of(self, cell: Cell) -> Mapping[str, Any] | None:
+        """What differs from the method's defaults in a cell's row; None if the plan does not say it."""
+        return self.settings[self.experiment.variants.index(cell.variant)] if self.settings else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +153,7 @@ def _part_to_dict(part: Part) -> dict[str, Any]:
         "figure": None if shape.figure is None else asdict(shape.figure),
         "columns": [asdict(column) for column in shape.columns],
         "rows": [{**asdict(row), "settings": dict(row.settings)} for row in shape.variants],
+        "settings": [dict(settings) for settings in part.settings],
         "cells": [
             [shape.variants.index(cell.variant), cell.split, cell.seed, cell.identity, cell.evaluation]
             for cell in part.cells
@@ -172,7 +180,10 @@ def _part_from_dict(value: Mapping[str, Any]) -> Part:
     for identity in {part for cell in cells for part in (cell.identity, cell.evaluation)}:
         if not is_identity(identity):
             raise ValueError(f"no identity of a trial: {identity!r}")
-    return Part(experiment=experiment, cells=cells, pooling=value.get("pooling"))
+    settings = tuple(value.get("settings", ()))
+    if misfit(list(settings), [{}]) or len(settings) not in (0, len(rows)):
+        raise ValueError("settings: expected one mapping per row")
+    return Part(experiment=experiment, cells=cells, pooling=value.get("pooling"), settings=settings)
 
 
 def make_plan(
@@ -232,7 +243,7 @@ def make_plan(
         name=experiment.name,
         title=experiment.title,
         parts=tuple(
-            Part(experiment=table, cells=tuple(cells), pooling=poolings[table.name])
+            Part(experiment=table, cells=tuple(cells), pooling=poolings[table.name], settings=_settings(table, cells))
             for table, cells in zip(tables, stored, strict=True)
         ),
         splits=data,
@@ -241,6 +252,12 @@ def make_plan(
         warnings=(*precision_problems(configs, device), *warm_start_problems(trials.values())),
     )
     return plan, trials
+
+
+def _settings(table: Experiment, cells: Mapping[Cell, Trial]) -> tuple[Mapping[str, Any], ...]:
+    """What differs from the method's defaults in each row; all trials of a row have the same settings."""
+    by_row = {id(cell.variant): trial.differences for cell, trial in cells.items()}
+    return tuple(by_row[id(row)] for row in table.variants)
 
 
 def _fingerprints(facts: Mapping[str, SplitFacts]) -> Callable[[str, Config], str]:

@@ -55,6 +55,7 @@ class SweepRecord:
         rows: trial identity -> row of the table.
         tables: name -> existing file.
         shipped: the address of the tracking server that shows everything, without its password; True in older records.
+        started: start of the newest run, seconds since 1970; None in older records.
     """
 
     sweep: SweepInfo
@@ -63,6 +64,7 @@ class SweepRecord:
     rows: Mapping[str, str]
     tables: Mapping[str, Path]
     shipped: str | bool = True
+    started: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +127,7 @@ def write_sweep(results: ResultsFolder, sweep: SweepInfo, experiment_name: str, 
             "config": dict(sweep.config),
             "experiment": experiment_name,
             "created": earlier.created if earlier else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "started": time.time(),
             "shipped": False,
             "rows": {**(earlier.rows if earlier else {}), **rows},
         },
@@ -193,5 +196,6 @@ def _read(path: Path) -> SweepRecord:
         created=value["created"],
         rows=value["rows"],
         shipped=value.get("shipped", True),
+        started=value.get("started") if isinstance(value.get("started"), float) else None,
         tables={file.name: file for file in sorted(path.parent.iterdir()) if file.suffix in TABLE_SUFFIXES},
     )

@@ -17,6 +17,7 @@ from sweeps.service.report.page_tables import Head, Item, score_table, sortable,
 from sweeps.service.report.trainings import Training, score_columns, scored_trials
 from sweeps.service.tables.standing import Standing
 from sweeps.service.text import param_text
+from sweeps.service.triage.failures import failure_lines, failures_of
 from sweeps.service.trials.folder import State
 
 _HERE = Path(__file__).parent
@@ -134,6 +135,10 @@ def _other_sections(standing: Standing, trainings: Mapping[str, Training]) -> It
     unfinished = [training for training in trainings.values() if training.state is not State.FINISHED]
     if unfinished:
         yield "without", f"Trials without results ({len(unfinished)})", _unfinished_table(unfinished)
+    groups = failures_of(plan.results, plan.cells, standing.results)
+    if groups:
+        lines = [("missing", line.strip()) for line in failure_lines(groups, plan.results)]
+        yield "failures", f"Causes of failures ({len(groups)})", _list(lines)
     table = trials_table(scored_trials(standing, trainings), score_columns(plan))
     yield "trials", "Trials", table + _list([("", note) for note in _TRIAL_NOTES])
     yield "configuration", "Configuration", "\n".join(_configuration(plan, trainings))

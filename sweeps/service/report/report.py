@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path, PurePath
@@ -23,7 +22,7 @@ from sweeps.service.tables.parquet import write_trials
 from sweeps.service.tables.standing import Standing
 from sweeps.service.tables.table import Table
 from sweeps.service.tables.text import comma_separated, for_terminal, markdown
-from sweeps.service.text import say
+from sweeps.service.text import say, wrapped
 
 MAX_NAMED = 2
 """Files of a kind up to which the terminal names each of them."""
@@ -60,12 +59,12 @@ def present(standing: Standing, console: Console) -> None:
         console.print(for_terminal(table, console))
     width = console.width if console.is_terminal else 0
     for line in best_lines(standing):
-        say(console, "\n".join(_wrapped(line, width)))
+        say(console, "\n".join(wrapped(line, width)))
     for line in (*_places(standing.plan), *command_lines(standing)):
         say(console, _folded(line, width))
     for table in standing.tables.values():
         for note in (*table.notes.about, *table.notes.missing):
-            say(console, "\n".join(_wrapped(note, width)))
+            say(console, "\n".join(wrapped(note, width)))
 
 
 def _places(plan: Plan) -> Iterator[str]:
@@ -89,14 +88,7 @@ def _folded(line: str, width: int) -> str:
     """
     if len(line) <= width or not width or " " not in line.partition(": ")[2].strip() or "'" in line or '"' in line:
         return line
-    return " \\\n".join(_wrapped(line, width - 2))
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    """A text in lines that end between words; in one line if the width is 0."""
-    if not width:
-        return [text]
-    return textwrap.wrap(text, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    return " \\\n".join(wrapped(line, width - 2))
 
 
 def check_figures(plan: Plan) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from rich.table import Table
 from sweeps.service.plan.cells import Cell
 from sweeps.service.run.worker import Outcome
 from sweeps.service.text import clock, plain, say
+from sweeps.service.triage.status import seconds_left
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.reading import LOSS, accuracy_of
 
@@ -48,29 +49,6 @@ class Running:
     def left(self) -> float | None:
         """Expected seconds until the end of the training."""
         return None if self.seconds is None or self.whole is None else self.whole - self.seconds
-
-
-def seconds_left(running: Sequence[Running], ended: Sequence[float], n_waiting: int, slots: int) -> float | None:
-    """Expected seconds until all trials have ended; waiting trials count with the mean duration of the others.
-
-    Args:
-        running: trials that have finished an epoch.
-        ended: durations of ended trials, in seconds.
-        n_waiting: number of trials that have not finished an epoch.
-        slots: number of trials at a time.
-
-    Returns:
-        The seconds; None while no duration is known.
-
-    >>> seconds_left([Running(1, 4, 0.5, None, 10.0)], [50.0], 2, 2)
-    60.0
-    """
-    lefts = [trial.left for trial in running if trial.left is not None]
-    wholes = [*ended, *(trial.whole for trial in running if trial.whole is not None)]
-    if not wholes:
-        return None
-    work = sum(lefts) + n_waiting * sum(wholes) / len(wholes)
-    return max(work / slots, *lefts, 0.0)
 
 
 class Progress:
@@ -136,7 +114,10 @@ class Progress:
     def _left(self) -> str:
         """Expected time until the end of the sweep, as text."""
         waiting = self._trainings(self._cells) - self._trainings(self._ended | self._running.keys())
-        left = seconds_left(list(self._running.values()), self._durations, len(waiting), self._slots)
+        running = self._running.values()
+        lefts = [trial.left for trial in running if trial.left is not None]
+        wholes = [*self._durations, *(trial.whole for trial in running if trial.whole is not None)]
+        left = seconds_left(lefts, wholes, len(waiting), self._slots)
         return "" if left is None else f" about {clock(left)} left;"
 
     def _trainings(self, keys: Iterable[str]) -> set[str]:

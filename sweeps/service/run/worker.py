@@ -32,6 +32,7 @@ from storage.fencing import SupersededError
 from sweeps.service.plan.recordings import split_facts
 from sweeps.service.run.reasons import reason_of
 from sweeps.service.text import printable, redacted
+from sweeps.service.triage.failures import Failure
 from sweeps.service.trials import journal, lease, provenance
 from sweeps.service.trials.cell_results import read_result
 from sweeps.service.trials.folder import State, TrialFolder
@@ -66,6 +67,7 @@ def run_trial(
     lease_duration: float = lease.LEASE_SECONDS,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     command: str = "",
+    failed: Callable[[Exception], None] = lambda _: None,
 ) -> Outcome:
     """Does what is missing of a trial's training and evaluation; waits while another process holds the trial.
 
@@ -78,6 +80,7 @@ def run_trial(
         lease_duration: seconds after which a trial is taken over from a process that does not renew its lease.
         checkpoint_seconds: seconds between two checkpoints, see `Method.train`.
         command: command line to record; default: that of this process.
+        failed: receives the error that ended the trial, after it is recorded.
 
     Returns:
         The outcome, which is also recorded in the trial's directory; a failure is an outcome, not an exception.
@@ -103,7 +106,8 @@ def run_trial(
                     return Outcome(State.FINISHED)
                 if not should_stop():
                     device = provenance.resolve_device(device)
-                    attempt = _Attempt(trial, folder, held, written, device, should_stop, report, checkpoint_seconds)
+                    hooks = (should_stop, report, failed)
+                    attempt = _Attempt(trial, folder, held, written, device, *hooks, checkpoint_seconds)
                     return attempt.run(command)
     except SupersededError as lost:
         return Outcome(State.LOST, str(lost))  # nothing more is written
@@ -167,6 +171,7 @@ class _Attempt:
     device: str
     should_stop: Callable[[], bool]
     report: Callable[[EpochReport], None]
+    failed: Callable[[Exception], None]
     checkpoint_seconds: float
 
     def run(self, command: str) -> Outcome:
@@ -175,7 +180,9 @@ class _Attempt:
         Raises:
             SupersededError: another process has taken over the trial.
         """
+        cause: Exception | None = None
         try:
+            self.folder.traceback_path.unlink(missing_ok=True)
             self._train_and_evaluate(command)
             outcome = Outcome(State.FINISHED)
         except SupersededError:
@@ -183,15 +190,19 @@ class _Attempt:
         except Interrupted:
             outcome = Outcome(State.STOPPED, "interrupted; resumes from its checkpoint")
         except Diverged as error:
-            outcome = Outcome(State.DIVERGED, str(error))
+            outcome, cause = Outcome(State.DIVERGED, str(error)), error
         except InputError as error:
-            outcome = Outcome(State.FAILED, error.line)
+            outcome, cause = Outcome(State.FAILED, error.line), error
         except Exception as error:  # every failure becomes the trial's outcome, so that other trials continue
             text = printable(redacted(traceback.format_exc()))
-            self.folder.writer.write(self.folder.path / "traceback.txt", text.encode())
-            outcome = Outcome(State.FAILED, reason_of(error))
+            self.folder.writer.write(self.folder.traceback_path, text.encode())
+            outcome, cause = Outcome(State.FAILED, reason_of(error)), error
         reason = outcome.reason and printable(redacted(outcome.reason))
-        self.journal.status(outcome.state, reason=reason, host=socket.gethostname(), pid=os.getpid())
+        failure = None if cause is None else Failure.of(cause).to_dict()
+        host, pid = socket.gethostname(), os.getpid()
+        self.journal.status(outcome.state, reason=reason, host=host, pid=pid, failure=failure)
+        if cause is not None:
+            self.failed(cause)
         return Outcome(outcome.state, reason)
 
     def _train_and_evaluate(self, command: str) -> None:

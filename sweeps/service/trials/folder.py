@@ -7,6 +7,7 @@ trials/IDENTITY/
   lease-00000001.json                      the process that may write here
   lease-00000001-TOKEN/                    its unfinished files
   run/                                     the checkpoint
+  traceback.txt                            of the last attempt, if it failed
   source.patch                             output of `git diff HEAD`, if the packages are in a modified working copy
   training.json                            seconds and sha256 of the weights; written when training has finished
   evaluations/EVALUATION/predictions/      PREDICTION.json: segmentations of the test videos
@@ -116,6 +117,11 @@ class TrialFolder:
     def training_path(self) -> Path:
         """Facts of the finished training."""
         return self.path / "training.json"
+
+    @property
+    def traceback_path(self) -> Path:
+        """Traceback of the last attempt, if it failed."""
+        return self.path / "traceback.txt"
 
     @property
     def patch_path(self) -> Path:

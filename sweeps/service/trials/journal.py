@@ -160,8 +160,18 @@ class Journal:
         self._steps.add(step)
         return True
 
-    def status(self, status: str, *, reason: str | None, host: str, pid: int) -> None:
-        """Records a change of the trial's state durably, because the state determines what runs again."""
+    def status(
+        self, status: str, *, reason: str | None, host: str, pid: int, failure: Mapping[str, object] | None = None
+    ) -> None:
+        """Records a change of the trial's state durably, because the state determines what runs again.
+
+        Args:
+            status: the new state.
+            reason: why, if the trial did not finish.
+            host: name of the machine.
+            pid: process number.
+            failure: facts of the error that ended the trial.
+        """
         self.append(
             {
                 "kind": "status",
@@ -170,6 +180,7 @@ class Journal:
                 "reason": reason,
                 "host": host,
                 "pid": pid,
+                **({} if failure is None else {"failure": dict(failure)}),
             }
         )
         os.fsync(self._file.fileno())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +42,11 @@ class ResultsFolder:
     def reading(self, identity: str) -> TrialReading:
         """The current content of a trial's directory."""
         return TrialReading(self.trial(identity))
+
+    def argument(self, identity: str) -> str:
+        """A trial as a word of a command line: its identity, or its directory if `--results` would have to be given."""
+        is_default = self.path == Path("results").absolute()
+        return identity if is_default else shlex.quote(str(self.trial(identity).path))
 
     def trials(self) -> list[TrialFolder]:
         """The trials that have started, sorted by identity."""

@@ -138,6 +138,8 @@ def test_every_trial_without_results_is_listed_with_its_reason(plan: Plan, text:
         *(HOSTILE, "1", "2", "missing", f"trials/{missing}"),
         *("hundred", "1", "3", "failed", FAILED, f"trials/{failed}"),
     ]
+    causes = Page(text.partition("<section id='failures'>")[2].partition("</section>")[0])
+    assert any(f"mucon-sweeps debug {plan.results.argument(failed)}" in field for field in causes.texts)
 
 
 def test_the_page_has_configuration_environment_curves_and_runs(plan: Plan, page: Page) -> None:

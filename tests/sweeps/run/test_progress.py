@@ -8,9 +8,10 @@ import pytest
 from rich.console import Console
 
 from sweeps.service.plan.cells import Cell
-from sweeps.service.run.progress import LINE_SECONDS, Progress, Running, seconds_left
+from sweeps.service.run.progress import LINE_SECONDS, Progress
 from sweeps.service.run.worker import Outcome
 from sweeps.service.spec.columns import Variant
+from sweeps.service.triage.status import seconds_left
 from sweeps.service.trials.folder import State
 
 CELLS = {
@@ -92,10 +93,8 @@ def test_several_evaluations_of_a_training_are_one_waiting_training() -> None:
 
 
 def test_the_time_left_is_that_of_the_longest_trial_or_all_work_divided_by_the_slots() -> None:
-    slow, fast = Running(1, 10, 1.0, None, 10.0), Running(5, 10, 1.0, None, 5.0)
     assert seconds_left([], [], 3, 2) is None
-    assert seconds_left([Running(1, 10, 1.0)], [], 3, 2) is None
-    assert seconds_left([slow, fast], [], 0, 2) == 90
-    assert seconds_left([slow, fast], [], 4, 2) == pytest.approx((90 + 5 + 4 * 55) / 2)
+    assert seconds_left([90, 5], [100, 10], 0, 2) == 90
+    assert seconds_left([90, 5], [100, 10], 4, 2) == pytest.approx((90 + 5 + 4 * 55) / 2)
     assert seconds_left([], [20.0, 40.0], 3, 3) == 30
     assert seconds_left([], [20.0], 0, 1) == 0

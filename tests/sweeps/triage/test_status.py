@@ -2,14 +2,16 @@
 
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from sweeps.service.cli import main
-from sweeps.service.plan.status import CellStatus, sweep_status
+from sweeps.service.cli import main, parser
+from sweeps.service.plan.sweep_folder import SweepInfo, write_sweep
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
+from sweeps.service.triage.status import CellStatus, sweep_status
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import FORMAT_VERSION
 from sweeps.service.trials.journal import Journal
@@ -59,6 +61,8 @@ def test_every_trial_has_its_state_reason_and_other_sweeps(tmp_path: Path) -> No
     plan["tables"][0]["cells"] = plan["tables"][0]["cells"][:1]
     (results.sweep("two") / "plan.json").write_text(json.dumps(plan | {"name": "two"}))
     assert {name: cell.shared for name, cell in of(results, "one").items() if cell.shared} == {"a1": ("two",)}
+    assert sweep_status(results, "one").counts == {"known": 1, "finished": 1, "failed": 1, "stopped": 1}
+    assert sweep_status(results, "two").state == "finished"
 
 
 def test_a_running_trial_has_its_process_epoch_and_time_left(tmp_path: Path) -> None:
@@ -95,17 +99,93 @@ def test_the_command_lists_sweeps_and_trials(tmp_path: Path, capsys: pytest.Capt
     where = ["--results", str(tmp_path)]
     assert main(arguments=["status", *where]) == 3
     (line,) = capsys.readouterr().out.splitlines()
-    assert all(text in line for text in ("one", "2 finished", "1 failed", "1 stopped", "of 4"))
+    assert all(text in line for text in ("one", "incomplete", "2 of 4", "1 failed", "1 stopped"))
     assert main(arguments=["status", "one", *where]) == 3
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 5
+    assert sum("seed " in line for line in lines[:5]) == 4
     assert any("no cake" in line and of(results, "one")["a2"].identity in line for line in lines)
     assert main(arguments=["status", "--json", *where]) == 3
     shown = json.loads(capsys.readouterr().out)
-    assert (shown["format_version"], [sweep["name"] for sweep in shown["sweeps"]]) == (1, ["one"])
+    assert (shown["format_version"], [sweep["name"] for sweep in shown["sweeps"]]) == (2, ["one"])
     assert [cell["state"] for cell in shown["sweeps"][0]["cells"]].count("finished") == 2
     with refused("unknown", value="two"):
         sweep_status(results, "two")
+
+
+def test_a_cell_without_trial_is_stale_where_an_earlier_plan_of_the_sweep_had_its_row(tmp_path: Path) -> None:
+    results = plant(tmp_path, "one", "ab")
+    old, gone = of(results, "one")["a1"], of(results, "one")["b1"]
+    trial = {"format_version": FORMAT_VERSION, "config": {}, "split": "1", "seed": 1}
+    results.trial(old.identity).trial_path.write_text(json.dumps(trial))
+    rows = {old.identity: "a", gone.identity: "b"}
+    write_sweep(results, SweepInfo(name="one", title="", command="", config={}), "mucon", rows)
+    path = results.sweep("one") / "plan.json"
+    changed = path.read_text()
+    for cell in (old, gone):
+        changed = changed.replace(cell.identity, f"ffff{cell.identity[4:]}")
+    path.write_text(changed)
+    now = of(results, "one")
+    assert (now["a1"].state, now["a1"].earlier) == ("stale", (old.identity,))
+    assert (now["b1"].state, now["b1"].earlier) == ("pending", ()), "its earlier trial was removed"
+    assert sweep_status(results, "one").counts == {"pending": 1, "stale": 1, "failed": 1, "stopped": 1}
+
+
+@pytest.mark.parametrize(
+    ("unfinished", "state"),
+    [({}, "finished"), ({("a", "1", 2): "failed"}, "failed"), ({("a", "1", 2): "stopped"}, "incomplete")],
+)
+def test_a_sweep_that_no_process_runs_is_finished_failed_or_incomplete(
+    tmp_path: Path, unfinished: dict[tuple[str, str, int], str], state: str
+) -> None:
+    shape = Experiment(name="one", title="one", label_titles=("Row",), variants=(Variant(labels=("a",), settings={}),))
+    make_sweep(
+        tmp_path, shape, score, n_seeds=2, unfinished={place: Unfinished(what) for place, what in unfinished.items()}
+    )
+    assert sweep_status(ResultsFolder(tmp_path), "one").state == state
+
+
+def test_a_damaged_plan_does_not_hide_the_other_sweeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = plant(tmp_path, "one", "ab")
+    results.sweep("half").mkdir()
+    (results.sweep("half") / "plan.json").write_text((results.sweep("one") / "plan.json").read_text()[:200])
+    assert main(arguments=["status", "--json", "--results", str(tmp_path)]) == 3
+    shown = json.loads(capsys.readouterr().out)
+    assert [sweep["name"] for sweep in shown["sweeps"]] == ["one"]
+    assert [sweep["name"] for sweep in shown["unreadable"]] == ["half"]
+    assert main(arguments=["status", "--results", str(tmp_path)]) == 3
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == len(err.splitlines()) == 1
+    with refused("damaged", "half"):
+        sweep_status(results, "half")
+
+
+def test_the_watch_ends_when_no_process_runs_the_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = plant(tmp_path, "one", "ab")
+    words = ["status", "--results", str(tmp_path), "--watch", "0.01"]
+    with lease.acquire(results.running("one")) or pytest.fail("free") as held:
+        ends = threading.Timer(0.5, held.release)
+        ends.start()
+        assert main(arguments=words) == 3
+        ends.join()
+    blocks = capsys.readouterr().out.split("\n\n")
+    assert len(blocks) > 1
+    assert all(block.strip().count("\n") == 0 for block in blocks)
+    assert ("running" in blocks[0], "incomplete" in blocks[-1]) == (True, True)
+    assert main(arguments=["status", "--results", str(tmp_path), "--watch", "one"]) == 3
+    assert "seed 2" in capsys.readouterr().out, "a word that is no number names the sweep"
+
+
+def test_a_watch_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    plant(tmp_path, "one", "ab")
+    for words, rule in (
+        (["one", "--watch", "often"], "type"),
+        (["one", "--watch", "0"], "range"),
+        (["--watch", "nan"], "range"),
+        (["--watch", "1", "--json"], "conflict"),
+    ):
+        options = parser().parse(["status", "--results", str(tmp_path), *words])
+        with refused(rule, "--watch"):
+            options.run(options)
 
 
 def test_a_folder_without_sweeps_has_nothing_unfinished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

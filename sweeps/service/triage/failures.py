@@ -1,0 +1,252 @@
+"""Failures as values, and groups of failures that have the same cause."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from mucon.errors import InputError, counted
+from sweeps.service.plan.cells import Cell
+from sweeps.service.text import printable, redacted
+from sweeps.service.trials.cell_results import CellResult
+from sweeps.service.trials.folder import State
+from sweeps.service.trials.json_files import misfit
+from sweeps.service.trials.provenance import ROOT
+from sweeps.service.trials.results_folder import ResultsFolder
+
+FAILURES = (State.FAILED, State.DIVERGED)
+"""States of trials that ended with an error."""
+OURS = ("mucon", "storage", "sweeps")
+MOST_CHARACTERS = 300
+SHOWN_CHARACTERS = 120
+"""Characters of a message in a list of failures or trials."""
+SHAPE = {"exception": str, "message": str, "file": str, "line": int, "function": str, "rule": str}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """The error that ended a trial, as its journal records it.
+
+    Attributes:
+        exception: name of the class.
+        message: at most `MOST_CHARACTERS` characters.
+        file: source of the deepest frame in the packages of this project, such as `mucon/losses.py`; empty if unknown.
+        line: its line; 0 if unknown.
+        function: its function, with the class of a method; empty if unknown.
+        rule: the broken rule of an `InputError`; otherwise empty.
+    """
+
+    exception: str
+    message: str
+    file: str = ""
+    line: int = 0
+    function: str = ""
+    rule: str = ""
+
+    @classmethod
+    def of(cls, error: BaseException) -> Self:
+        """The failure that an exception describes."""
+        message, rule = (error.line, error.problems[0].rule) if isinstance(error, InputError) else (str(error), "")
+        message = printable(redacted(" ".join(message.split())))[:MOST_CHARACTERS]
+        found: dict[str, Any] = {"exception": type(error).__name__, "message": message, "rule": rule}
+        for frame, line in traceback.walk_tb(error.__traceback__):
+            path = Path(frame.f_code.co_filename)
+            if path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in OURS:
+                place = {"file": path.relative_to(ROOT).as_posix(), "function": frame.f_code.co_qualname}
+                found |= {**place, "line": line}
+        return cls(**found)
+
+    @classmethod
+    def recorded(cls, record: Mapping[str, Any] | None) -> Self | None:
+        """The failure of a status record; None if it has none, as in journals of earlier versions."""
+        value: Any = (record or {}).get("failure")
+        return None if misfit(value, SHAPE) else cls(**{name: value[name] for name in SHAPE})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for the journal."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """A trial that ended with an error.
+
+    Attributes:
+        identity: of its training.
+        name: row, split and seed.
+        state: failed or diverged.
+        reason: the recorded reason.
+        failure: the recorded error; None in journals of earlier versions, or if its process died.
+    """
+
+    identity: str
+    name: str
+    state: State
+    reason: str | None
+    failure: Failure | None
+
+    @property
+    def text(self) -> str:
+        """Exception and message, or the reason."""
+        return f"{self.failure.exception}: {self.failure.message}" if self.failure else self.reason or "no reason"
+
+    @property
+    def cause(self) -> tuple[str, str]:
+        """Name and hint of a known cause; two empty texts if the cause is not known."""
+        if self.state is State.DIVERGED:
+            return "diverged", "lower training.learning_rate"
+        rule = f"{self.failure.exception} {self.failure.rule}" if self.failure else ""
+        return next(
+            ((name, hint) for name, pattern, hint in _CAUSES if pattern.search(f"{rule} {self.text}")), ("", "")
+        )
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for failures of one group: known cause, exception, deepest frame, and message without names."""
+        where = self.failure and (self.failure.exception, self.failure.file, self.failure.function, self.failure.line)
+        cause = self.cause[0]
+        return self.state, cause, where, "" if cause and where else without_names(self.text)
+
+
+_CAUSES = tuple(
+    (name, re.compile(pattern, re.IGNORECASE), hint)
+    for name, pattern, hint in (
+        (
+            "out of GPU memory",
+            r"cuda.{0,20}out of memory|CUBLAS_STATUS_ALLOC_FAILED",
+            "try --gpus-per-trial 0.5, or 1",
+        ),
+        (
+            "out of memory",
+            r"MemoryError|out of memory|\bOOM\b|can(no|')t allocate memory",
+            "try --cpus-per-trial 2, so that fewer trials run at a time, or a smaller model",
+        ),
+        (
+            "disk full",
+            r"No space left on device|ENOSPC|Disk quota exceeded",
+            "free space in the results folder; the same command resumes",
+        ),
+        (
+            "store missing or changed",
+            r"^StoreError|^InputError mismatch|no such store|store was replaced",
+            "compare the store with `mucon store verify`, then run the same command",
+        ),
+        (
+            "other version",
+            r"^InputError version|ModuleNotFoundError|ImportError|format version",
+            "install the same version of the program on every node",
+        ),
+    )
+)
+"""Name, pattern of rule and text, and hint of each known cause; the first one that matches counts."""
+_NAMES = re.compile(
+    r"""'[^']*'|"[^"]*"|(?<!\w)[\w.~-]*/[^\s:,;)]+|\b0x[0-9a-f]+\b|\b(?=\w*\d)[0-9a-f]{8,}\b|\d[\d.,]*(?:e[+-]?\d+)?""",
+    re.IGNORECASE,
+)
+
+
+def without_names(text: str) -> str:
+    """A message without quoted names, paths, identities and numbers, which differ between trials of one cause.
+
+    >>> without_names("video 'a b' of /data/x.npy: expected 3.5e-4 frames, got 0x1f (0123456789abcdef)")
+    'video … of …: expected … frames, got … (…)'
+    """
+    return _NAMES.sub("…", text)
+
+
+def shortened(text: str) -> str:
+    """The text, cut to `SHOWN_CHARACTERS` with an ellipsis."""
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 2]} …"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureGroup:
+    """Failures with the same cause.
+
+    Attributes:
+        state: failed or diverged.
+        cause: known cause, or the exception; empty if only a reason was recorded.
+        where: deepest function of this project with its place; empty if unknown.
+        message: of the example.
+        hint: what to try; empty if the cause is not known.
+        trials: identities, each once; the first one is the example.
+        example: row, split and seed of the example.
+    """
+
+    state: State
+    cause: str
+    where: str
+    message: str
+    hint: str
+    trials: tuple[str, ...]
+    example: str
+
+    @property
+    def title(self) -> str:
+        """The group in one line, without the example."""
+        where = f" in {self.where}" if self.where else ""
+        hint = f"; {self.hint}" if self.hint else ""
+        return f"{counted(len(self.trials), 'trial')}: {self.cause or shortened(self.message)}{where}{hint}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+
+def group_failures(failed: Iterable[Failed]) -> tuple[FailureGroup, ...]:
+    """The groups of some failures, the largest first; a training that several cells share counts once."""
+    groups: dict[tuple[object, ...], dict[str, Failed]] = {}
+    for one in failed:
+        groups.setdefault(one.key, {}).setdefault(one.identity, one)
+    found = [_group(list(group.values())) for group in groups.values()]
+    return tuple(sorted(found, key=lambda group: -len(group.trials)))
+
+
+def failures_of(
+    folder: ResultsFolder, cells: Iterable[Cell], results: Mapping[str, CellResult]
+) -> tuple[FailureGroup, ...]:
+    """The groups of the failed trials among some cells.
+
+    Args:
+        folder: the results folder.
+        cells: the cells.
+        results: state of each cell, by key.
+    """
+    failed = [(cell, results[cell.key]) for cell in cells if results[cell.key].state in FAILURES]
+    return group_failures(
+        Failed(
+            identity=cell.identity,
+            name=str(cell),
+            state=result.state,
+            reason=result.reason,
+            failure=Failure.recorded(folder.reading(cell.identity).last_status),
+        )
+        for cell, result in failed
+    )
+
+
+def _group(failed: list[Failed]) -> FailureGroup:
+    example = failed[0]
+    failure = example.failure
+    cause, hint = example.cause
+    return FailureGroup(
+        state=example.state,
+        cause=cause or (failure.exception if failure else ""),
+        where=f"{failure.function} ({failure.file}:{failure.line})" if failure and failure.file else "",
+        message=failure.message if failure else example.reason or "no reason recorded",
+        hint=hint,
+        trials=tuple(one.identity for one in failed),
+        example=example.name,
+    )
+
+
+def failure_lines(groups: Iterable[FailureGroup], results: ResultsFolder) -> Iterator[str]:
+    """Each group with an example and the command that repeats it; nothing without groups."""
+    for group in groups:
+        yield group.title
+        yield f"    such as {group.example}: {shortened(group.message)}"
+        yield f"    mucon-sweeps debug {results.argument(group.trials[0])}"

@@ -1,0 +1,357 @@
+"""The state of sweeps and of their trials, read from the results folder alone."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from mucon.errors import InputError
+from sweeps.service.plan.cells import Cell
+from sweeps.service.plan.plan import FILE, Plan, read_plan
+from sweeps.service.plan.sweep_folder import read_sweep
+from sweeps.service.triage.failures import FAILURES, Failed, Failure, FailureGroup, group_failures
+from sweeps.service.trials import lease
+from sweeps.service.trials.cell_results import CellResult, read_result
+from sweeps.service.trials.folder import State
+from sweeps.service.trials.journal import Record, milliseconds
+from sweeps.service.trials.reading import TrialReading
+from sweeps.service.trials.results_folder import ResultsFolder
+
+
+class CellState(StrEnum):
+    """State of a cell; besides the first three, that of its trial, see `State`."""
+
+    KNOWN = "known"
+    """Finished, and contained in another sweep too."""
+    PENDING = "pending"
+    """It has not started, or only its evaluation is missing."""
+    STALE = "stale"
+    """It has not started, and its row, split and seed have a trial with other settings, data or numerics."""
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"
+    DIVERGED = "diverged"
+    STOPPED = "stopped"
+    LOST = "lost"
+    DAMAGED = "damaged"
+
+
+class SweepState(StrEnum):
+    """State of a sweep."""
+
+    RUNNING = "running"
+    """A process runs it."""
+    FINISHED = "finished"
+    """Every cell is finished."""
+    FAILED = "failed"
+    """No process runs it, and every cell without a result failed or diverged."""
+    INCOMPLETE = "incomplete"
+    """No process runs it; the same command resumes it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellStatus:
+    """The state of one cell.
+
+    Attributes:
+        table: name of its table.
+        row: name of its row.
+        split: name of the split.
+        seed: random seed.
+        identity: of its training.
+        evaluation: of its evaluation.
+        state: state of the evaluation.
+        reason: why it is not finished, if recorded.
+        epoch: finished epochs.
+        holder: process that is running it; None if none is.
+        since: start of the newest attempt, seconds since 1970; None before the first.
+        ended: end of the newest attempt; None if it is running or has not ended by itself.
+        left: estimated seconds until the end of its training, from the epochs of the newest attempt; None if it is not
+            running or its speed is unknown.
+        shared: other sweeps that contain the trial, sorted.
+        earlier: identities of trials of the same row, split and seed that an earlier plan of the sweep contained.
+        failure: the error that ended it; None if it did not fail, or if only a reason was recorded.
+    """
+
+    table: str
+    row: str
+    split: str
+    seed: int
+    identity: str
+    evaluation: str
+    state: CellState
+    reason: str | None
+    epoch: int
+    holder: str | None
+    since: float | None
+    ended: float | None
+    left: float | None
+    shared: tuple[str, ...]
+    earlier: tuple[str, ...]
+    failure: Failure | None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the cell has a result."""
+        return self.state in (CellState.KNOWN, CellState.FINISHED)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the cell's trial ended with an error."""
+        return self.state in (CellState.FAILED, CellState.DIVERGED)
+
+    @property
+    def name(self) -> str:
+        """Row, split and seed."""
+        return f"{self.row}, split {self.split}, seed {self.seed}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepStatus:
+    """The state of a sweep.
+
+    Attributes:
+        name: name of the sweep.
+        title: its caption.
+        state: state of the whole.
+        runner: process that is running the sweep; None if none is.
+        since: start of the run if one is running, otherwise the last end of a trial; seconds since 1970, or None.
+        left: estimated seconds until all trials have ended; None if no process runs it or the speed is unknown.
+        cells: its cells, each trial and evaluation once.
+        failures: groups of failed trials.
+    """
+
+    name: str
+    title: str
+    state: SweepState
+    runner: str | None
+    since: float | None
+    left: float | None
+    cells: tuple[CellStatus, ...]
+    failures: tuple[FailureGroup, ...]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """State -> number of cells; states without cells are left out."""
+        counted = Counter(cell.state for cell in self.cells)
+        return {str(state): counted[state] for state in CellState if counted[state]}
+
+    @property
+    def n_finished(self) -> int:
+        """Number of cells with a result."""
+        return sum(cell.is_finished for cell in self.cells)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every cell is finished."""
+        return self.n_finished == len(self.cells)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The status as plain values."""
+        return {**asdict(self), "counts": self.counts}
+
+
+def sweep_status(results: ResultsFolder, name: str) -> SweepStatus:
+    """The state of a sweep that has run in a results folder.
+
+    Raises:
+        InputError: no such sweep, or a damaged plan.
+    """
+    plan = read_plan(results, name)
+    return _status(plan, _sweeps_of([plan, *_plans(results, {})]))
+
+
+def all_statuses(results: ResultsFolder) -> tuple[list[SweepStatus], dict[str, str]]:
+    """The states of all sweeps of a results folder, and the name of each that cannot be read, with why."""
+    unreadable: dict[str, str] = {}
+    plans = _plans(results, unreadable)
+    sweeps, found = _sweeps_of(plans), []
+    for plan in plans:
+        try:
+            found.append(_status(plan, sweeps))
+        except InputError as error:
+            unreadable[plan.name] = error.line
+    return found, unreadable
+
+
+def _plans(results: ResultsFolder, unreadable: dict[str, str]) -> list[Plan]:
+    """The plans that can be read; adds the others to `unreadable`."""
+    plans = []
+    for folder in results.sweeps(FILE):
+        try:
+            plans.append(read_plan(results, folder.name))
+        except InputError as error:
+            unreadable[folder.name] = error.line
+    return plans
+
+
+def _sweeps_of(plans: Iterable[Plan]) -> dict[str, set[str]]:
+    """Trial identity -> the sweeps that contain it."""
+    sweeps: dict[str, set[str]] = {}
+    for plan in plans:
+        for identity in plan.rows:
+            sweeps.setdefault(identity, set()).add(plan.name)
+    return sweeps
+
+
+def _status(plan: Plan, sweeps: Mapping[str, set[str]]) -> SweepStatus:
+    runner = lease.holder(plan.results.running(plan.name))
+    cells, seconds = _cells(plan, sweeps)
+    unfinished = [cell.state for cell in cells if not cell.is_finished]
+    failed = [cell for cell in cells if cell.has_failed]
+    ends = [cell.ended for cell in cells if cell.ended is not None]
+    if runner is not None:
+        state = SweepState.RUNNING
+    elif not unfinished:
+        state = SweepState.FINISHED
+    else:
+        state = SweepState.FAILED if len(failed) == len(unfinished) else SweepState.INCOMPLETE
+    return SweepStatus(
+        name=plan.name,
+        title=plan.title,
+        state=state,
+        runner=None if runner is None else str(runner),
+        since=max(ends, default=None) if runner is None else _started(plan),
+        left=None if runner is None else _left(cells, seconds),
+        cells=cells,
+        failures=group_failures(
+            Failed(
+                identity=cell.identity,
+                name=cell.name,
+                state=State(cell.state),
+                reason=cell.reason,
+                failure=cell.failure,
+            )
+            for cell in failed
+        ),
+    )
+
+
+def _started(plan: Plan) -> float | None:
+    """The start of the newest run of a sweep, seconds since 1970; None if it is not recorded."""
+    try:
+        record = read_sweep(plan.folder)
+    except InputError:
+        return None
+    return None if record is None else record.started
+
+
+def _left(cells: Sequence[CellStatus], seconds: Sequence[float]) -> float | None:
+    """Seconds until all trials have ended, if as many run at a time as now."""
+    running = {cell.identity: cell.left for cell in cells if cell.state is CellState.RUNNING}
+    waiting = {c.identity for c in cells if not c.is_finished and not c.has_failed} - running.keys()
+    lefts = [left for left in running.values() if left is not None]
+    return seconds_left(lefts, seconds, len(waiting) + len(running) - len(lefts), max(len(running), 1))
+
+
+def seconds_left(lefts: Sequence[float], wholes: Sequence[float], n_waiting: int, slots: int) -> float | None:
+    """Expected seconds until all trials have ended; waiting trials count with the mean duration of the others.
+
+    Args:
+        lefts: expected seconds until the end of each running trial.
+        wholes: durations of ended trials and expected ones of running trials, in seconds.
+        n_waiting: number of trials that have not finished an epoch.
+        slots: number of trials at a time.
+
+    Returns:
+        The seconds; None while no duration is known.
+
+    >>> seconds_left([30.0], [50.0, 40.0], 2, 2)
+    60.0
+    """
+    if not wholes:
+        return None
+    return max((sum(lefts) + n_waiting * statistics.fmean(wholes)) / slots, *lefts, 0.0)
+
+
+def _cells(plan: Plan, sweeps: Mapping[str, set[str]]) -> tuple[tuple[CellStatus, ...], list[float]]:
+    """The states of a plan's cells, and the known durations of trainings, in seconds."""
+    tables = {cell.key: part.experiment.name for part in reversed(plan.parts) for cell in part.cells}
+    earlier = _earlier_trials(plan)
+    cells, seconds = [], {}
+    for cell in plan.cells:
+        reading = plan.results.reading(cell.identity)
+        result = read_result(reading, cell.evaluation)
+        others = tuple(sorted(sweeps.get(cell.identity, set()) - {plan.name}))
+        status = _cell(cell, tables[cell.key], reading, result, others, earlier)
+        cells.append(status)
+        if result.training_seconds is not None:
+            seconds[cell.identity] = result.training_seconds
+        elif status.left is not None and status.since is not None:
+            trained = reading.epochs[-1]["timestamp"] / 1000 - status.since
+            seconds[cell.identity] = max(trained, 0.0) + status.left
+    return tuple(cells), list(seconds.values())
+
+
+def _earlier_trials(plan: Plan) -> dict[tuple[str, str, int], tuple[str, ...]]:
+    """Row, split and seed -> recorded trials that earlier plans of the sweep contained and this one does not."""
+    try:
+        record = read_sweep(plan.folder)
+    except InputError:
+        record = None
+    found: dict[tuple[str, str, int], list[str]] = {}
+    for identity, row in ({} if record is None else record.rows).items():
+        if identity not in plan.rows:
+            try:
+                trial = plan.results.reading(identity).trial
+            except InputError:  # removed or damaged
+                continue
+            found.setdefault((row, str(trial.get("split")), int(trial.get("seed", 0))), []).append(identity)
+    return {place: tuple(identities) for place, identities in found.items()}
+
+
+def _cell(
+    cell: Cell,
+    table: str,
+    reading: TrialReading,
+    result: CellResult,
+    shared: tuple[str, ...],
+    earlier: Mapping[tuple[str, str, int], tuple[str, ...]],
+) -> CellStatus:
+    holder = lease.holder(reading.folder.path) if result.state is State.RUNNING else None
+    records = [] if reading.damage else [record for record in reading.records if record["kind"] == "status"]
+    begun = _time(record for record in records if record["status"] == State.RUNNING)
+    last = records[-1] if records else None
+    older = earlier.get((cell.variant.name, cell.split, cell.seed), ())
+    if result.state is State.MISSING:
+        state = CellState.STALE if older and not reading.exists else CellState.PENDING
+    else:
+        state = CellState.KNOWN if result.is_finished and shared else CellState(result.state)
+    return CellStatus(
+        table=table,
+        row=cell.variant.name,
+        split=cell.split,
+        seed=cell.seed,
+        identity=cell.identity,
+        evaluation=cell.evaluation,
+        state=state,
+        reason=result.reason,
+        epoch=0 if reading.damage else reading.n_epochs,
+        holder=None if holder is None else str(holder),
+        since=begun,
+        ended=None if last is None or last["status"] == State.RUNNING else last["timestamp"] / 1000,
+        left=None if holder is None or begun is None else _training_left(reading, round(1000 * begun)),
+        shared=shared,
+        earlier=older,
+        failure=Failure.recorded(last) if result.state in FAILURES else None,
+    )
+
+
+def _time(records: Iterator[Record]) -> float | None:
+    """Time of the last record, in seconds since 1970."""
+    times = [record["timestamp"] for record in records]
+    return times[-1] / 1000 if times else None
+
+
+def _training_left(reading: TrialReading, begun: int) -> float | None:
+    """Seconds until the last epoch at the mean speed of the attempt that began at a time in milliseconds."""
+    trained = [record["timestamp"] for record in reading.epochs if record["timestamp"] >= begun]
+    if not trained:
+        return None
+    missing = int(reading.trial["config"]["training"]["epochs"]) - reading.n_epochs
+    rest: float = missing * (trained[-1] - begun) / len(trained) - (milliseconds() - trained[-1])
+    return max(0.0, rest) / 1000
