@@ -191,7 +191,7 @@ def test_control_c_stops_with_a_checkpoint_and_the_same_command_resumes_to_the_s
     line = [sys.executable, "-m", "mucon", *train_line(store, tmp_path / "run", epochs=25)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(line, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    while not checkpoints.exists(tmp_path / "run" / "checkpoint") and process.poll() is None:
+    while not (tmp_path / "run" / "history.jsonl").exists() and process.poll() is None:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
