@@ -71,11 +71,6 @@ class Frozen:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small.make_store(tmp_path_factory.mktemp("store") / "store")
-
-
-@pytest.fixture(scope="module")
 def workers() -> "Iterator[subprocess.Popen[str]]":
     with running([sys.executable, "-c", textwrap.dedent(WORKERS).format(lease=LEASE)]) as process:
         yield process
@@ -83,13 +78,13 @@ def workers() -> "Iterator[subprocess.Popen[str]]":
 
 @pytest.fixture(scope="module")
 def frozen(
-    workers: "subprocess.Popen[str]", store: Path, tmp_path_factory: pytest.TempPathFactory
+    workers: "subprocess.Popen[str]", tiny_store: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[tuple[str, str], Frozen]:
     """A worker that is frozen at each of the moments; their leases expire while the others are started."""
     begun = {}
     for failpoint, exchange in MOMENTS:
         results = tmp_path_factory.mktemp("results")
-        print(store, results, failpoint, exchange, file=workers.stdin)
+        print(tiny_store, results, failpoint, exchange, file=workers.stdin)
         pid = int(said(workers))
         small.wait_until(lambda pid=pid: state_of(pid) == "T")
         begun[failpoint, exchange] = Frozen(pid, ResultsFolder(results))
@@ -97,9 +92,9 @@ def frozen(
 
 
 @pytest.fixture(scope="module")
-def undisturbed(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def undisturbed(tiny_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     results = tmp_path_factory.mktemp("undisturbed")
-    assert run_trial(small.make_trial(store), ResultsFolder(results), device="cpu").state is State.FINISHED
+    assert run_trial(small.make_trial(tiny_store), ResultsFolder(results), device="cpu").state is State.FINISHED
     return results
 
 
@@ -145,10 +140,10 @@ def test_a_writer_that_thaws_after_its_lease_writes_not_one_byte_more(
     moment: tuple[str, str],
     frozen: dict[tuple[str, str], Frozen],
     workers: "subprocess.Popen[str]",
-    store: Path,
+    tiny_store: Path,
     undisturbed: Path,
 ) -> None:
-    worker, trial = frozen[moment], small.make_trial(store)
+    worker, trial = frozen[moment], small.make_trial(tiny_store)
     successor = run_trial(trial, worker.results, device="cpu", lease_duration=LEASE, checkpoint_seconds=0)
     assert successor.state is State.FINISHED
     before = content(worker.results.path)
@@ -160,9 +155,11 @@ def test_a_writer_that_thaws_after_its_lease_writes_not_one_byte_more(
     assert small.statuses(worker.results.path)[trial.identity][-1] == "finished"
 
 
-def test_a_trial_that_was_copied_without_its_leases_resumes(store: Path, tmp_path: Path, undisturbed: Path) -> None:
+def test_a_trial_that_was_copied_without_its_leases_resumes(
+    tiny_store: Path, tmp_path: Path, undisturbed: Path
+) -> None:
     """Its checkpoint is of a later writer than the first one here."""
-    trial, results = small.make_trial(store), ResultsFolder(tmp_path)
+    trial, results = small.make_trial(tiny_store), ResultsFolder(tmp_path)
     folder = results.trial(trial.identity)
     for _ in range(3):
         run_trial(trial, results, device="cpu", should_stop=iter([False] * 3 + [True] * 9).__next__)
