@@ -27,6 +27,10 @@ MEASURING_SECONDS = 6.0
 """Seconds for all measurements together; step shapes that are not measured in that time count as the slowest one."""
 BUSY_RATIO = 1.7
 """Wall-clock to CPU-time ratio above which the machine is considered busy."""
+START_SECONDS = 12.0
+"""Seconds of a sweep before its first training and after its last one: imports, Ray, tables, figures and page."""
+OVERHEAD_SECONDS = 0.25
+"""Seconds that a slot spends on a training besides its steps: request, records, evaluation's start and report."""
 PREDICTION_STEPS = 1 / 3
 """Duration of a prediction in training steps."""
 
@@ -55,8 +59,9 @@ class Estimate:
 
     @property
     def seconds(self) -> float:
-        """Seconds until the last training ends; one at a time if the number of slots is unknown."""
-        return makespan(self.trainings, self.placement.slots or 1)
+        """Seconds of the whole sweep; one training at a time if the number of slots is unknown."""
+        trainings = [seconds + OVERHEAD_SECONDS for seconds in self.trainings]
+        return START_SECONDS + makespan(trainings, self.placement.slots or 1)
 
     def lines(self) -> Iterator[str]:
         """The lines that a dry run prints."""
@@ -76,8 +81,9 @@ class Estimate:
         yield (
             f"measured: {sum(step.n_steps for step in self.steps)} training steps on a recording of "
             f"{self.steps[0].n_frames} frames ({times} ms per step{shapes}), scaled to all frames of the recordings "
-            f"and {self.epochs} epochs; a prediction counts as a third of a step; the start of Ray and the slowdown "
-            "of parallel trials are not included"
+            f"and {self.epochs} epochs; a prediction counts as a third of a step; the total includes "
+            f"{START_SECONDS:g} s for start and end and {OVERHEAD_SECONDS:g} s for each training, but not the slowdown "
+            "of parallel trials"
         )
         if self.placement.device != self.device:
             yield f"measured on this machine's {self.device}; the GPUs of the cluster may take another time"

@@ -54,7 +54,12 @@ def test_lines_have_slots_time_hours_memory_and_the_measurement() -> None:
     assert hours == "2 CPU-hours, 0 GPU-hours"
     assert "1.5 GiB of memory" in memory
     assert measured.startswith("measured: ")
-    assert numbers(measured) == ["4", "100", "500 ms", "6"]
+    assert numbers(measured) == ["4", "100", "500 ms", "6", "12 s", "0.25 s"]
+
+
+def test_the_start_and_the_overhead_of_each_training_are_in_the_total() -> None:
+    assert made((0.0,) * 200).seconds == 12 + 200 * 0.25 / 2
+    assert made((4.0, 3.0, 2.0)).seconds == 12 + (3.25 + 2.25)
 
 
 def test_a_shared_gpu_counts_by_its_share_and_the_size_of_a_cluster_is_not_guessed() -> None:
@@ -73,7 +78,7 @@ def test_a_shared_gpu_counts_by_its_share_and_the_size_of_a_cluster_is_not_guess
 def test_a_busy_machine_is_reported_with_the_estimate_for_an_idle_one() -> None:
     assert len(list(made((3600.0,)).lines())) == 3
     *_, last = made((3600.0,), step=dataclasses.replace(STEP, processor_seconds=0.125)).lines()
-    assert numbers(last) == ["15 min"]
+    assert numbers(last) == ["15 min", "3 s"]
 
 
 def test_seconds_follow_frames_epochs_predictions_and_finished_work(tiny_store: Path, tmp_path: Path) -> None:
