@@ -176,6 +176,8 @@ def test_a_damaged_record_of_a_sweep_is_named_and_the_other_sweeps_go_on(
         {"tables": [{"cells": [[0, "1", 1, "../../elsewhere", EVALUATION]]}]},
         {"tables": [{"cells": [[9, "1", 1, "0" * 16, EVALUATION]]}]},
         {"tables": [{"columns": [{"metric": 5}]}]},
+        {"tables": [{"columns": [{"metric": "mof", "prediction": "../../elsewhere"}]}]},
+        {"tables": [{"rows": [{"labels": ["a"], "settings": {}, "prediction": "../../elsewhere"}]}]},
         {"splits": {"1": {}}},
         {"store": None},
     ],

@@ -5,6 +5,7 @@ The sweeps' runs on a tracking server can be rebuilt from these records, as the 
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import Any
 
 from mucon.errors import InputError
 from sweeps.service.text import redacted
-from sweeps.service.trials.json_files import ANY_KEY, UNREADABLE, damaged, read_json, set_aside, write_json
+from sweeps.service.trials.json_files import ANY_KEY, UNREADABLE, damaged, leaves, read_json, set_aside, write_json
 from sweeps.service.trials.results_folder import ResultsFolder
 
 FORMAT_VERSION = 1
@@ -174,14 +175,35 @@ def write_links(folder: Path, links: Links) -> None:
 def read_links(folder: Path) -> Links:
     """The addresses that `write_links` wrote; none if the sweep was never tracked, or if the file is damaged.
 
-    The next shipment writes the file again.
+    The next shipment writes the file again. Whatever is neither a page on a server nor the command that starts MLflow's
+    is left out: it would be a link or a line to copy.
     """
     try:
         pages = read_json(folder / LINKS_FILE, hint=HINT, shape={ANY_KEY: str})
     except InputError:
         return Links()
-    sweep, runs, serve = (pages.pop(name, None) for name in ("", "runs", "serve"))
-    return Links(sweep=sweep, runs=runs, serve=serve, trials=pages)
+    serve = pages.pop("serve", None)
+    pages = {name: page for name, page in pages.items() if page.startswith(("http://", "https://"))}
+    sweep, runs = (pages.pop(name, None) for name in ("", "runs"))
+    return Links(sweep=sweep, runs=runs, serve=serve if serve and _starts_mlflow(serve) else None, trials=pages)
+
+
+def _starts_mlflow(line: str) -> bool:
+    """Whether a shell would run `mlflow server` and nothing else.
+
+    >>> _starts_mlflow("mlflow server --port 5000 'a b'"), _starts_mlflow('mlflow server "$MLFLOW_TRACKING_URI"')
+    (True, True)
+    >>> _starts_mlflow("mlflow server; rm x"), _starts_mlflow("mlflow server $(rm x)"), _starts_mlflow("rm x")
+    (False, False, False)
+    """
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        return False
+    return words[:2] == ["mlflow", "server"] and line in (
+        shlex.join(words),
+        f'{shlex.join(words[:-1])} "$MLFLOW_TRACKING_URI"',
+    )
 
 
 def _read(path: Path) -> SweepRecord:
@@ -197,5 +219,9 @@ def _read(path: Path) -> SweepRecord:
         rows=value["rows"],
         shipped=value.get("shipped", True),
         started=value.get("started") if isinstance(value.get("started"), float) else None,
-        tables={file.name: file for file in sorted(path.parent.iterdir()) if file.suffix in TABLE_SUFFIXES},
+        tables={
+            file.name: file
+            for file in sorted(path.parent.iterdir())
+            if file.suffix in TABLE_SUFFIXES and not leaves(file, path.parent)
+        },
     )

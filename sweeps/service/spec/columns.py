@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from mucon.configuration import DEFAULT_METHOD
+from mucon.errors import InputError
 from mucon.metrics.catalogue import Unit, metric_of
+from sweeps.service.spec.problems import unknown
 
 Prediction = Literal["frames", "segments", "full"]
+
+
+def check_prediction(name: str) -> None:
+    """Checks the name of a prediction, which names files.
+
+    Raises:
+        InputError: unknown prediction.
+    """
+    if name not in get_args(Prediction):
+        raise InputError(unknown("prediction", "prediction", name, get_args(Prediction)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +36,7 @@ class Column:
             (one decimal); the catalogue's unit by default.
 
     Raises:
-        InputError: unknown metric.
+        InputError: unknown metric or prediction.
     """
 
     metric: str
@@ -33,6 +45,7 @@ class Column:
     unit: Unit | None = None
 
     def __post_init__(self) -> None:
+        check_prediction(self.prediction)
         metric = metric_of(self.metric)
         object.__setattr__(self, "title", self.title or metric.title)
         object.__setattr__(self, "unit", self.unit or metric.unit)
@@ -95,6 +108,9 @@ class Variant:
         method: name of the method that is trained, see `mucon.methods`.
         prediction: prediction that all columns of the row show; None for the columns' own predictions.
         task: `segmentation`, or `alignment`, which uses the true transcripts of the test videos.
+
+    Raises:
+        InputError: unknown prediction.
     """
 
     labels: tuple[str, ...]
@@ -102,6 +118,10 @@ class Variant:
     method: str = DEFAULT_METHOD
     prediction: Prediction | None = None
     task: Literal["segmentation", "alignment"] = "segmentation"
+
+    def __post_init__(self) -> None:
+        if self.prediction is not None:
+            check_prediction(self.prediction)
 
     @property
     def name(self) -> str:

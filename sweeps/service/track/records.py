@@ -17,6 +17,7 @@ from sweeps.service.track.names import curve_name, safe_names, score_name
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.journal import Record
+from sweeps.service.trials.json_files import leaves
 from sweeps.service.trials.reading import TrialReading, values_of
 
 MAX_TAG_CHARACTERS = 5000
@@ -282,7 +283,10 @@ def _data_set(trial: Mapping[str, Any]) -> DataSet:
 
 
 def artifacts(reading: TrialReading) -> list[tuple[Path, str]]:
-    """Artifacts of a finished trial besides config.json: (file or directory, directory in the run)."""
+    """Artifacts of a finished trial besides config.json: (file or directory, directory in the run).
+
+    What leads out of the trial's directory by a symbolic link is left out: a server would show it to others.
+    """
     folder, first = reading.folder, (reading.first_result or {})["evaluation"]
     files = [
         (folder.checkpoint_path, "checkpoint"),
@@ -291,4 +295,4 @@ def artifacts(reading: TrialReading) -> list[tuple[Path, str]]:
         (folder.training_path, ""),
         (folder.patch_path, ""),
     ]
-    return [(path, directory) for path, directory in files if path.exists()]
+    return [(path, directory) for path, directory in files if path.exists() and not leaves(path, folder.path)]

@@ -113,3 +113,10 @@ def set_aside(path: Path, writer: Writer = ALONE) -> Path:
         number += 1
     writer.confirm_for(path)
     return path.rename(target)
+
+
+def leaves(path: Path, folder: Path) -> bool:
+    """Whether a file or a directory of files below a folder leads out of it by a symbolic link."""
+    root = folder.resolve()
+    members = [path, *path.rglob("*")] if path.is_dir() else [path]
+    return not all(member.resolve().is_relative_to(root) for member in members)

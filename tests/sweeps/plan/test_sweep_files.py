@@ -138,3 +138,25 @@ def test_links_are_read_back_and_may_be_absent(results: ResultsFolder) -> None:
     for content in ("[", "[]", '{"a": 1}'):
         (folder / "runs.json").write_text(content)
         assert read_links(folder) == Links()
+
+
+@pytest.mark.parametrize(
+    "line", ["rm -r ~", "mlflow server; rm -r ~", "mlflow server --port $(id)", "mlflow server 'a"]
+)
+def test_links_that_are_no_pages_and_commands_of_others_are_not_shown(results: ResultsFolder, line: str) -> None:
+    folder = results.sweep("masks")
+    folder.mkdir(parents=True)
+    write_links(folder, Links(sweep="javascript:alert(1)", runs="http://h", serve=line, trials={"a": "file:///etc"}))
+    assert read_links(folder) == Links(runs="http://h")
+
+
+def test_a_table_that_is_a_link_to_another_folder_is_not_sent(results: ResultsFolder, tmp_path: Path) -> None:
+    write_sweep(results, INFO, "mucon", {})
+    (tmp_path / "private.csv").write_text("secret")
+    folder = results.sweep("masks")
+    (folder / "linked.csv").symlink_to(tmp_path / "private.csv")
+    (folder / "own.csv").touch()
+    (folder / "again.csv").symlink_to("own.csv")
+    record = read_sweep(folder)
+    assert record is not None
+    assert sorted(record.tables) == ["again.csv", "own.csv"]

@@ -11,7 +11,9 @@ from sweeps.service.run.worker import run_trial
 from sweeps.service.track.records import artifacts, read_record
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.provenance import MAX_PATCH_BYTES, Source, find_source
+from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
+from tests.helpers.trial_folders import write_trial
 from tests.sweeps import small
 
 
@@ -111,3 +113,16 @@ def test_the_data_of_a_trial_are_recorded_once_its_store_can_be_opened(tiny_stor
     assert (record.state, record.data.schema, "data" in before) == (State.FAILED, "", False)
     assert run_trial(trial, results, device="cpu").state is State.FINISHED
     assert results.reading(trial.identity).trial == {**before, "data": {"dim": 6, "dtype": "float32"}}
+
+
+def test_artifacts_that_lead_out_of_the_trials_folder_are_not_sent(tmp_path: Path) -> None:
+    folder = write_trial(tmp_path / "results")
+    before = artifacts(TrialReading(folder))
+    private = tmp_path / "private"
+    private.write_text("secret")
+    (folder.checkpoint_path / "more.json").symlink_to(private)
+    folder.training_path.unlink(missing_ok=True)
+    folder.training_path.symlink_to(private)
+    after = artifacts(TrialReading(folder))
+    assert (folder.checkpoint_path, "checkpoint") in before
+    assert after == [one for one in before if one[0] not in (folder.checkpoint_path, folder.training_path)]
