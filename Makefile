@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test soak lint bench gpu
+.PHONY: install demo test soak lint bench gpu audit
 
 install: .venv/.installed
 
@@ -30,3 +30,9 @@ bench: install
 
 gpu: install
 	$(BIN)/python benchmarks/gpu.py
+
+# Asks PyPI for known vulnerabilities of the locked versions; a package that the index does not know is an error.
+audit: install
+	$(PYTHON) -m venv .venv/audit
+	.venv/audit/bin/pip install --quiet --disable-pip-version-check pip-audit
+	.venv/audit/bin/pip-audit --requirement requirements.lock --no-deps --disable-pip --strict
