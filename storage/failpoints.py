@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections import Counter
 
 VARIABLE = "MUCON_FAILPOINT"
 """Environment variable, `name:count:action`."""
 
-ACTIONS = ("kill", "stop", "raise", "hang")
+ACTIONS = ("kill", "stop", "raise", "hang", "slow")
+SLOW_SECONDS = 0.2
 
 _reached: Counter[str] = Counter()
 
@@ -28,7 +30,7 @@ def reach(name: str) -> None:
     """Marks a failpoint and causes its failure if the environment variable asks for one here.
 
     Actions: `kill` ends the process with SIGKILL, `stop` freezes it by SIGSTOP until SIGCONT, `raise` raises, `hang`
-    waits forever.
+    waits forever, `slow` waits for a moment, also each later time.
 
     Args:
         name: such as `storage.writer.manifest`.
@@ -44,6 +46,9 @@ def reach(name: str) -> None:
     if failpoint != name:
         return
     _reached[name] += 1
+    if action == "slow" and _reached[name] >= count:
+        time.sleep(SLOW_SECONDS)
+        return
     if _reached[name] != count:
         return
     if action == "kill":

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -12,12 +14,18 @@ from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, InputError, Pr
 from sweeps.service.plan.plan import Plan, read_plan
 from sweeps.service.plan.sweep_folder import SweepInfo, mark_shipped, read_sweep, write_links, write_sweep
 from sweeps.service.report.report import check_figures, present, write_report
+from sweeps.service.report.watching import watched
+from sweeps.service.run.budget.admission import balanced
+from sweeps.service.run.budget.budgeting import Budgeting
+from sweeps.service.run.budget.limits import Budget
+from sweeps.service.run.budget.usage import Account
 from sweeps.service.run.executor.ray_environment import check_ray_folder, set_ray_environment
+from sweeps.service.run.notice import Notices
 from sweeps.service.run.preflight import checked_placement, marked
 from sweeps.service.run.progress import Progress
 from sweeps.service.run.resources import Placement, place_trials
 from sweeps.service.run.source import PlannedTrials, priority_first
-from sweeps.service.tables.best import outcome_of
+from sweeps.service.tables.best import finished_facts, outcome_of
 from sweeps.service.tables.standing import Standing
 from sweeps.service.text import redacted, say
 from sweeps.service.triage.failures import failure_lines, failures_of
@@ -40,6 +48,9 @@ class Options:
         info: facts for the tracking server.
         max_concurrent: largest number of trials at a time; None without a limit.
         priority: the rows whose trials run first, as `TABLE: ROW`.
+        budget: limits on what the sweep uses.
+        started: when the command began, on the monotonic clock.
+        notify: address that receives notices; it may contain a secret.
     """
 
     device: str
@@ -50,6 +61,9 @@ class Options:
     info: SweepInfo
     max_concurrent: int | None = None
     priority: frozenset[str] = frozenset()
+    budget: Budget = field(default_factory=Budget)
+    started: float = field(default_factory=time.monotonic)
+    notify: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +74,13 @@ class Ran:
         standing: the sweep after the run.
         interrupted: whether the run was stopped before its end.
         shipped: whether the tracking server has received everything.
+        budget: lines about the budget.
     """
 
     standing: Standing
     interrupted: bool = False
     shipped: bool = True
+    budget: tuple[str, ...] = ()
 
 
 def run_plan(plan: Plan, trials: Mapping[str, Trial], options: Options, console: Console) -> int:
@@ -87,7 +103,8 @@ def run_plan(plan: Plan, trials: Mapping[str, Trial], options: Options, console:
         ran = Ran(standing=Standing.of(plan, trials, results))
         write_report(ran.standing)
     present(ran.standing, console)
-    for line in failure_lines(failures_of(plan.results, plan.cells, ran.standing.results), plan.results):
+    failures = failures_of(plan.results, plan.cells, ran.standing.results)
+    for line in (*failure_lines(failures, plan.results), *ran.budget):
         say(console, line)
     if ran.interrupted:
         return EXIT_INTERRUPTED
@@ -151,6 +168,18 @@ def _run(
 
     missing = _missing(results, trials)
     placement = _placement(plan, missing, options, mark, console)
+    options.budget.check(placement.each)
+    budgeting = Budgeting(
+        options.budget,
+        priority_first(plan, balanced(missing), options.priority),
+        started=options.started,
+        sweep=plan.folder,
+        trials=trials,
+        results=results,
+        folder=plan.results,
+        placement=placement,
+    )
+    missing = budgeting.chosen
     tracker = Tracker(options.tracking_uri, TRACKING_EXPERIMENT, options.info, plan.rows)
     try:
         check_connection(tracker.uri)
@@ -162,9 +191,10 @@ def _run(
     write_sweep(plan.results, options.info, TRACKING_EXPERIMENT, plan.rows)
     say(console, f"{_counted(plan)}, {len(missing)} to run, {placement}, {placement.at_a_time}")
     say(console, f"results {plan.results.path}, tracking {redacted(tracker.uri)}")
+    notices = Notices(options.notify, plan.name, partial(say, console))
     shipping = Shipping(tracker, plan.folders)
     try:
-        interrupted = bool(missing) and _train(plan, missing, placement, options, mark, console)
+        interrupted = bool(missing) and _train(plan, results, budgeting, notices, placement, options, mark, console)
         standing = Standing.of(plan, trials, results)
         write_links(plan.folder, shipping.links())
         shipment = shipping.finish(write_report(standing), outcome_of(standing))
@@ -175,7 +205,10 @@ def _run(
         say(console, line)
     if shipment.complete:
         mark_shipped(plan.folder, tracker.uri)
-    return Ran(standing=standing, interrupted=interrupted, shipped=shipment.complete)
+    budget = tuple(budgeting.lines(standing.results))
+    notices.send("finished", *finished_facts(standing, interrupted=interrupted, budget=budget))
+    notices.wait()
+    return Ran(standing=standing, interrupted=interrupted, shipped=shipment.complete, budget=budget)
 
 
 def _placement(plan: Plan, missing: list[Trial], options: Options, mark: Path, console: Console) -> Placement:
@@ -194,19 +227,27 @@ def _placement(plan: Plan, missing: list[Trial], options: Options, mark: Path, c
 
 
 def _train(
-    plan: Plan, missing: list[Trial], placement: Placement, options: Options, mark: Path, console: Console
+    plan: Plan,
+    results: Mapping[str, CellResult],
+    budgeting: Budgeting,
+    notices: Notices,
+    placement: Placement,
+    options: Options,
+    mark: Path,
+    console: Console,
 ) -> bool:
-    """Runs trials on Ray; returns whether they were interrupted."""
+    """Runs the trials that the budget covers on Ray; returns whether they were interrupted."""
+    folder = plan.results
+    source = budgeting.source(
+        PlannedTrials(budgeting.chosen, lambda identity: lease.holder(folder.trial(identity).path) is not None)
+    )
+    if source is None:
+        return False
     set_ray_environment()
     from sweeps.service.run.executor.engine import run_trials
     from sweeps.service.run.executor.workplace import Workplace
 
-    keys = {trial.key for trial in missing}
-    folder = plan.results
-    source = PlannedTrials(
-        priority_first(plan, missing, options.priority),
-        lambda identity: lease.holder(folder.trial(identity).path) is not None,
-    )
+    keys = {trial.key for trial in budgeting.chosen}
     workplace = Workplace(
         results=folder,
         scratch=folder.running(plan.name),
@@ -214,9 +255,14 @@ def _train(
         checkpoint_seconds=options.checkpoint_seconds,
         command=options.info.command,
         mark=mark,
+        account=Account(sweep=plan.folder, cpus=placement.each.cpus, gpus=placement.each.gpus),
     )
-    with Progress(console, {cell.key: cell for cell in plan.cells if cell.key in keys}) as progress:
-        return run_trials(source, workplace, placement.each, progress, placement.most)
+    with (
+        Progress(console, {cell.key: cell for cell in plan.cells if cell.key in keys}) as progress,
+        watched(plan, results, progress, budgeting, notices, workplace.stop_file, partial(say, console)) as listeners,
+    ):
+        interrupted = run_trials(source, workplace, placement.each, listeners, placement.most)
+    return interrupted and not budgeting.has_stopped
 
 
 def _counted(plan: Plan) -> str:

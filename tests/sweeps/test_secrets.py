@@ -95,7 +95,7 @@ def test_a_report_of_older_records_shows_no_password(tmp_path: Path, capsys: pyt
     append_status(plan.folders[0], "failed", START, f"no answer from {ADDRESSES[1]}")
     assert main(None, ["report", "masks", "--results", str(tmp_path)]) == 0
     assert SECRET not in capsys.readouterr().out
-    (page,) = plan.folder.glob("*.html")
+    page = plan.folder / "masks.html"
     assert "postgresql+psycopg2://sweep:***@" in page.read_text()
     record = read_sweep(plan.folder)
     assert record is not None

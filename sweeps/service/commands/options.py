@@ -43,6 +43,16 @@ def add_tracking_uri(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_budget(parser: argparse.ArgumentParser) -> None:
+    """Adds the limits of a sweep, which the environment variables of `CAPS` cap, and the address for notices."""
+    option = parser.add_argument
+    option("--time-budget", metavar="TIME", help="wall time of this command: 90s, 30m, 1.5h or 2d (default: none)")
+    option("--gpu-hours", metavar="H", help="GPU-hours of the sweep over all its commands (default: none)")
+    option("--cpu-hours", metavar="H", help="core-hours of the sweep over all its commands (default: none)")
+    option("--max-trials", metavar="N", help="trainings of the sweep, including finished ones (default: all)")
+    option("--notify", metavar="URL", help="post a JSON document when something happens (default: $MUCON_NOTIFY)")
+
+
 def tracking_uri(given: str | None, results: ResultsFolder) -> str:
     """Address of the tracking server.
 

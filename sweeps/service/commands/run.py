@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,7 @@ from mucon.commands.outputs import check_folder
 from mucon.commands.parser import Parser
 from mucon.errors import InputError, Problem, nearest
 from sweeps.service.commands.options import (
+    add_budget,
     add_results,
     add_tracking_uri,
     experiment_named,
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
     from mucon.configuration import Config
     from sweeps.service.plan.plan import Plan
+    from sweeps.service.run.budget.limits import Budget
     from sweeps.service.spec.experiment import Collection, Experiment
     from sweeps.service.spec.recipe import Base
 
@@ -67,12 +71,15 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
     Returns:
         The exit status.
     """
+    started = time.monotonic()
     options = script_parser(sweep, program).parse(words)
     from mucon.configuration import parse_settings
     from sweeps.service.driver import Options, run_plan
     from sweeps.service.plan.plan import make_plan
     from sweeps.service.plan.sweep_folder import SweepInfo
+    from sweeps.service.run.budget.limits import CAPS, read_budget
     from sweeps.service.run.estimate import dry_run
+    from sweeps.service.run.notice import HIDDEN, VARIABLE, notify_address
     from sweeps.service.run.resources import place_trials
     from sweeps.service.spec.recipe import recipe_name
     from sweeps.service.spec.rows import names_of_rows, only_rows, renamed
@@ -80,7 +87,9 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
 
     sweep = only_rows(sweep, options.rows) if options.rows else sweep
     sweep = renamed(sweep, options.name) if options.name else sweep
-    first = only_rows(sweep, options.priority, "--priority") if options.priority else None
+    priority = names_of_rows(only_rows(sweep, options.priority, "--priority")) if options.priority else frozenset()
+    notify = notify_address(options.notify, os.environ.get(VARIABLE))
+    budget = read_budget({name: getattr(options, name[2:].replace("-", "_")) for name in CAPS}, os.environ)
     placement = place_trials(options.device, options.cpus_per_trial, options.gpus_per_trial)
     placement = placement.limited(options.max_concurrent)
     console, results = new_console(), ResultsFolder.at(options.results)
@@ -102,10 +111,11 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
         device=placement.device,
     )
     recipes = ", ".join(dict.fromkeys(recipe_name(_base(table, options)) for table in sweep.experiments))
-    _print_header(plan, recipes, seeds, console)
+    _print_header(plan, recipes, seeds, budget, console)
     if options.dry_run:
-        return dry_run(plan, trials, placement, console)
-    command = f"{program or shlex.quote(Path(sys.argv[0]).name)} {shlex.join(map(redacted, words))}".rstrip()
+        return dry_run(plan, trials, placement, budget, priority, console)
+    shown = shlex.join(redacted(word.replace(notify, HIDDEN) if notify else word) for word in words)
+    command = f"{program or shlex.quote(Path(sys.argv[0]).name)} {shown}".rstrip()
     config = {"recipe": recipes, "seeds": seeds, "splits": list(plan.splits), "store": plan.store, "set": settings}
     chosen = Options(
         device=options.device,
@@ -115,7 +125,10 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
         tracking_uri=tracking_uri(options.tracking_uri, results),
         info=SweepInfo(name=sweep.name, title=sweep.title, command=command, config=config),
         max_concurrent=options.max_concurrent,
-        priority=names_of_rows(first) if first else frozenset(),
+        priority=priority,
+        budget=budget,
+        started=started,
+        notify=notify,
     )
     return run_plan(plan, trials, chosen, console)
 
@@ -188,6 +201,7 @@ def script_parser(sweep: Sweep, program: str | None) -> Parser:
     option("--priority", nargs="+", metavar="ROW", help="train these rows first (default: all rows seed by seed)")
     option("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where trials compute (default: auto)")
     add_checkpoint_every(parser)
+    add_budget(parser)
     option("--dry-run", action="store_true", help="list the cells, their states and an estimate; train nothing")
     return parser
 
@@ -220,10 +234,12 @@ def _demo_store(console: Console) -> Path:
     return DEMO_STORE
 
 
-def _print_header(plan: Plan, recipe: str, seeds: int, console: Console) -> None:
+def _print_header(plan: Plan, recipe: str, seeds: int, budget: Budget, console: Console) -> None:
     say(console, f"{plan.name}: {plan.title}")
     rows = sum(len(part.experiment.variants) for part in plan.parts)
     size = f"recipe {recipe}, {rows} rows, {seeds} seeds"
     say(console, f"store {plan.store}, split {', '.join(plan.splits)}, {size}")
+    for line in budget.lines():
+        say(console, line)
     for problem in plan.warnings:
         say(console, f"warning: {problem}")

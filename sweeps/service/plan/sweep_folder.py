@@ -20,6 +20,8 @@ from sweeps.service.trials.results_folder import ResultsFolder
 FORMAT_VERSION = 1
 FILE = "sweep.json"
 LINKS_FILE = "runs.json"
+LIVE_PAGE = "index.html"
+"""The page of the running sweep, afterwards a copy of its page."""
 HINT = "run the sweep again: it renames the file and makes it again; no trial is lost"
 SHAPE = {
     **{"name": str, "title": str, "command": str, "config": {}, "experiment": str, "created": (str, type(None))},
@@ -222,6 +224,6 @@ def _read(path: Path) -> SweepRecord:
         tables={
             file.name: file
             for file in sorted(path.parent.iterdir())
-            if file.suffix in TABLE_SUFFIXES and not leaves(file, path.parent)
+            if file.suffix in TABLE_SUFFIXES and file.name != LIVE_PAGE and not leaves(file, path.parent)
         },
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
@@ -38,6 +38,30 @@ def make_page(standing: Standing, pictures: Mapping[str, Sequence[Picture]], tra
     """
     plan = standing.plan
     sections = [*_table_sections(standing, pictures), *_other_sections(standing, trainings)]
+    footer = f"Generated from the trials by <code>mucon-sweeps report {escape(plan.name)}</code>."
+    return document(f"{plan.name}: {plan.title}", plan.title, _about(plan, trainings), sections, footer)
+
+
+def document(
+    name: str,
+    title: str,
+    about: Iterable[str],
+    sections: Sequence[tuple[str, str, str]],
+    footer: str,
+    *,
+    reload_seconds: int | None = None,
+) -> str:
+    """A self-contained page.
+
+    Args:
+        name: title of the window.
+        title: heading.
+        about: paragraphs below the heading, as markup.
+        sections: anchor, title and markup of each section.
+        footer: markup of the last paragraph.
+        reload_seconds: time after which the browser loads the page again; None for a page that stays.
+    """
+    reload = [] if reload_seconds is None else [f"<meta http-equiv='refresh' content='{reload_seconds}'>"]
     links = "".join(f"<li><a href='#{anchor}'>{escape(title)}</a></li>" for anchor, title, _ in sections)
     parts = [
         "<!DOCTYPE html>",
@@ -46,20 +70,21 @@ def make_page(standing: Standing, pictures: Mapping[str, Sequence[Picture]], tra
         "<meta charset='utf-8'>",
         "<meta name='viewport' content='width=device-width, initial-scale=1'>",
         "<meta name='color-scheme' content='light dark'>",
-        f"<title>{escape(plan.name)}: {escape(plan.title)}</title>",
+        *reload,
+        f"<title>{escape(name)}</title>",
         "<link rel='icon' href='data:,'>",
         f"<style>{(_HERE / 'page.css').read_text(encoding='utf-8')}</style>",
         "</head>",
         "<body>",
         "<header>",
-        f"<h1>{escape(plan.title)}</h1>",
-        *_about(plan, trainings),
+        f"<h1>{escape(title)}</h1>",
+        *about,
         f"<nav aria-label='Sections'><ul>{links}</ul></nav>",
         "</header>",
         "<main>",
         *(f"<section id='{anchor}'><h2>{escape(title)}</h2>\n{body}\n</section>" for anchor, title, body in sections),
         "</main>",
-        f"<footer><p>Generated from the trials by <code>mucon-sweeps report {escape(plan.name)}</code>.</p></footer>",
+        f"<footer><p>{footer}</p></footer>",
         "<dialog aria-label='Figure'><form method='dialog'><button>close</button></form><div></div></dialog>",
         f"<script>{(_HERE / 'page.js').read_text(encoding='utf-8')}</script>",
         "</body>",

@@ -14,6 +14,7 @@ from sweeps.service.plan.plan import Plan
 from sweeps.service.plan.sweep_folder import read_links
 from sweeps.service.report.figures.pictures import draw_pictures, pictures_of
 from sweeps.service.report.figures.segmentations import chosen_recordings
+from sweeps.service.report.live import write_live
 from sweeps.service.report.page import make_page
 from sweeps.service.report.trainings import read_trainings
 from sweeps.service.tables.best import best_lines, command_lines
@@ -32,7 +33,7 @@ def write_report(standing: Standing) -> dict[str, Path]:
     """Writes the plan, tables, figures and the page of a sweep into its directory.
 
     Tables are written as `TABLE.md`, `.csv` and `.tex`, all trials as `trials.parquet`, figures as `.svg` and `.png`,
-    the page as `SWEEP.html`.
+    the page as `SWEEP.html` and, in place of the page of the running sweep, as `index.html`.
 
     Returns:
         File name -> path, without the plan.
@@ -45,8 +46,9 @@ def write_report(standing: Standing) -> dict[str, Path]:
     trainings = read_trainings(standing)
     pictures = {part.experiment.name: pictures_of(part, standing, trainings) for part in plan.parts}
     figures = draw_pictures([picture for group in pictures.values() for picture in group], plan.folder)
-    page = plan.folder / f"{plan.name}.html"
-    page.write_text(make_page(standing, pictures, trainings), encoding="utf-8")
+    page, text = plan.folder / f"{plan.name}.html", make_page(standing, pictures, trainings)
+    page.write_text(text, encoding="utf-8")
+    write_live(plan.folder, text)
     return {**_write_tables(standing), **figures, page.name: page}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -16,8 +16,13 @@ from mucon.training.feed import RESIDENT_BYTES
 from mucon.videos import Video, videos_of, vocabulary_of
 from storage import Store, open_store
 from sweeps.service.plan.plan import Plan
+from sweeps.service.run.budget.admission import balanced, covered, first_trainings
+from sweeps.service.run.budget.estimates import epochs_left, trained
+from sweeps.service.run.budget.limits import Budget
+from sweeps.service.run.budget.usage import read_all_usage
 from sweeps.service.run.measured_step import MeasuredStep, measure_step, typical
 from sweeps.service.run.resources import Placement
+from sweeps.service.run.source import priority_first
 from sweeps.service.text import duration, say, significant
 from sweeps.service.trials.folder import TO_RUN
 from sweeps.service.trials.results_folder import ResultsFolder
@@ -149,7 +154,7 @@ def estimate(
     for group in groups:
         step = steps.get(_shape(group[0]), slowest)
         train, test = videos[group[0].split]
-        missing_epochs = _missing_epochs(group[0], results)
+        missing_epochs = epochs_left(group[0], results)
         epochs += missing_epochs
         seconds.append(_seconds(group, missing_epochs, step, train, test))
         memory = max(memory, _memory(step, train, test))
@@ -171,13 +176,6 @@ def _shape(trial: Trial) -> tuple[object, ...]:
 
 def _parts(store: Store, trial: Trial) -> tuple[list[Video], list[Video]]:
     return videos_of(store, trial.split, "train"), videos_of(store, trial.split, trial.part)
-
-
-def _missing_epochs(trial: Trial, results: ResultsFolder) -> int:
-    reading = results.reading(trial.identity)
-    if reading.damage is not None:
-        return trial.training.epochs
-    return 0 if reading.is_trained else max(trial.training.epochs - reading.n_epochs, 0)
 
 
 def _seconds(
@@ -215,7 +213,14 @@ def _hours(hours: float) -> str:
     return f"{hours:.0f}" if hours >= 10 else f"{hours:.2g}"
 
 
-def dry_run(plan: Plan, trials: Mapping[str, Trial], placement: Placement, console: Console) -> int:
+def dry_run(
+    plan: Plan,
+    trials: Mapping[str, Trial],
+    placement: Placement,
+    budget: Budget,
+    priority: Collection[str],
+    console: Console,
+) -> int:
     """Prints every cell with its state, and an estimate for the missing ones; writes nothing.
 
     The estimate times a few training steps.
@@ -224,6 +229,8 @@ def dry_run(plan: Plan, trials: Mapping[str, Trial], placement: Placement, conso
         plan: the sweep.
         trials: trials by key.
         placement: where they would run.
+        budget: limits; cells that they do not cover are marked.
+        priority: the rows whose trials run first, as `TABLE: ROW`.
         console: where to print.
 
     Returns:
@@ -232,15 +239,29 @@ def dry_run(plan: Plan, trials: Mapping[str, Trial], placement: Placement, conso
     Raises:
         InputError: a configuration cannot be trained.
     """
+    budget.check(placement.each)
     results = plan.read_results()
+    to_run = balanced(trials[key] for key, result in results.items() if result.state in TO_RUN)
+    to_run = priority_first(plan, to_run, priority)
+    to_run = balanced(to_run) if budget.limits else to_run
+    expected = estimate(to_run, plan.results, placement) if to_run else None
+    chosen = first_trainings(to_run, trained(trials, results, plan.results), budget.trials)
+    within = {trial.identity for trial in chosen}
+    if expected is not None and budget.metered:
+        seconds = dict(zip([group[0].identity for group in by_training(to_run)], expected.trainings, strict=True))
+        used = read_all_usage(plan.folder)
+        within = covered(chosen, seconds, budget, used, each=placement.each, slots=placement.slots or 1)
     for cell in plan.cells:
         result = results[cell.key]
         reason = f" ({result.reason})" if result.reason else ""
-        say(console, f"{cell.identity}  {result.state:<8}  {cell}{reason}")
-    to_run = [trials[key] for key, result in results.items() if result.state in TO_RUN]
-    if not to_run:
+        beyond = "" if result.state not in TO_RUN or cell.identity in within else "; beyond the budget"
+        say(console, f"{cell.identity}  {result.state:<8}  {cell}{reason}{beyond}")
+    if expected is None:
         say(console, "to run: nothing")
         return EXIT_OK
-    for line in estimate(to_run, plan.results, placement).lines():
+    for line in expected.lines():
         say(console, line)
+    if budget.limits:
+        n = len(expected.trainings)
+        say(console, f"within the budget: {len(within)} of {n} training{'s' * (n > 1)}")
     return EXIT_OK

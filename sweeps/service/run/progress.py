@@ -108,16 +108,26 @@ class Progress:
         if self._live is not None:
             self._live.update(self._table(), refresh=True)
 
+    @property
+    def running(self) -> dict[str, Running]:
+        """Key -> how far a trial is, for each running trial that has finished an epoch; can be read by any thread."""
+        return dict(self._running)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Expected seconds until the end of the sweep; None if unknown."""
+        running = self.running
+        waiting = self._trainings(self._cells) - self._trainings({*self._ended, *running})
+        lefts = [trial.left for trial in running.values() if trial.left is not None]
+        wholes = [*self._durations, *(trial.whole for trial in running.values() if trial.whole is not None)]
+        return seconds_left(lefts, wholes, len(waiting), self._slots)
+
     def _count(self) -> str:
         return f"{clock(time.monotonic() - self._started)} [{len(self._ended)}/{len(self._cells)}]"
 
     def _left(self) -> str:
         """Expected time until the end of the sweep, as text."""
-        waiting = self._trainings(self._cells) - self._trainings(self._ended | self._running.keys())
-        running = self._running.values()
-        lefts = [trial.left for trial in running if trial.left is not None]
-        wholes = [*self._durations, *(trial.whole for trial in running if trial.whole is not None)]
-        left = seconds_left(lefts, wholes, len(waiting), self._slots)
+        left = self.seconds_left
         return "" if left is None else f" about {clock(left)} left;"
 
     def _trainings(self, keys: Iterable[str]) -> set[str]:

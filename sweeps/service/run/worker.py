@@ -12,10 +12,12 @@ import socket
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from numpy.typing import NDArray
 
 import mucon
 from mucon.checkpoint_files import writer_of
@@ -26,10 +28,11 @@ from mucon.method import Predictor
 from mucon.methods import method_named
 from mucon.training import EpochReport
 from mucon.training_config import CHECKPOINT_SECONDS
-from mucon.videos import source_of, videos_of, vocabulary_of
+from mucon.videos import Video, source_of, videos_of, vocabulary_of
 from storage import Store, failpoints, open_store
 from storage.fencing import SupersededError
 from sweeps.service.plan.recordings import split_facts
+from sweeps.service.run.budget.usage import Account
 from sweeps.service.run.reasons import reason_of
 from sweeps.service.text import printable, redacted
 from sweeps.service.triage.failures import Failure
@@ -43,6 +46,8 @@ from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
 
+INTERRUPTED = "interrupted"
+"""Why a trial stops that a person asked to stop."""
 APPEARANCE_SECONDS = 5.0
 """How long a result of another machine may take to appear in the results folder."""
 UNTRAINED = (State.MISSING, State.STOPPED, State.LOST)
@@ -68,6 +73,8 @@ def run_trial(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     command: str = "",
     failed: Callable[[Exception], None] = lambda _: None,
+    stop_reason: Callable[[], str] = lambda: INTERRUPTED,
+    account: Account | None = None,
 ) -> Outcome:
     """Does what is missing of a trial's training and evaluation; waits while another process holds the trial.
 
@@ -81,6 +88,8 @@ def run_trial(
         checkpoint_seconds: seconds between two checkpoints, see `Method.train`.
         command: command line to record; default: that of this process.
         failed: receives the error that ended the trial, after it is recorded.
+        stop_reason: why `should_stop` returned true.
+        account: where the trial records what it uses; None if nobody asks.
 
     Returns:
         The outcome, which is also recorded in the trial's directory; a failure is an outcome, not an exception.
@@ -92,8 +101,9 @@ def run_trial(
     held = lease.acquire_when_free(path, duration=lease_duration, give_up=should_stop)
     if held is None:
         return Outcome(State.STOPPED, "stopped while another process trained it")
+    metered = nullcontext() if account is None else account.metered(trial.identity, held.confirm)
     try:
-        with held:
+        with held, metered:
             folder = TrialFolder(path, held.writer(after=writer_of(TrialFolder(path).checkpoint_path)))
             folder.mend(trial.evaluation)
             folder.upgrade()
@@ -106,7 +116,7 @@ def run_trial(
                     return Outcome(State.FINISHED)
                 if not should_stop():
                     device = provenance.resolve_device(device)
-                    hooks = (should_stop, report, failed)
+                    hooks = (should_stop, report, failed, stop_reason)
                     attempt = _Attempt(trial, folder, held, written, device, *hooks, checkpoint_seconds)
                     return attempt.run(command)
     except SupersededError as lost:
@@ -172,6 +182,7 @@ class _Attempt:
     should_stop: Callable[[], bool]
     report: Callable[[EpochReport], None]
     failed: Callable[[Exception], None]
+    stop_reason: Callable[[], str]
     checkpoint_seconds: float
 
     def run(self, command: str) -> Outcome:
@@ -188,7 +199,7 @@ class _Attempt:
         except SupersededError:
             raise
         except Interrupted:
-            outcome = Outcome(State.STOPPED, "interrupted; resumes from its checkpoint")
+            outcome = Outcome(State.STOPPED, f"{self.stop_reason()}; resumes from its checkpoint")
         except Diverged as error:
             outcome, cause = Outcome(State.DIVERGED, str(error)), error
         except InputError as error:
@@ -308,7 +319,7 @@ class _Attempt:
         started = time.perf_counter()
         evaluation = evaluate(
             predictor,
-            videos_of(store, trial.split, trial.part),
+            [self._stoppable(video) for video in videos_of(store, trial.split, trial.part)],
             device=self.device,
             decoding=decoding,
             training_videos=videos_of(store, trial.split, "train") if needs_facts else (),
@@ -330,6 +341,16 @@ class _Attempt:
                 "evaluate_seconds": seconds,
             },
         )
+
+    def _stoppable(self, video: Video) -> Video:
+        """A recording whose reading ends the evaluation once the trial is asked to stop."""
+
+        def read() -> NDArray[Any]:
+            if self._stop_asked():
+                raise Interrupted("stopped during the evaluation, which begins again")
+            return video.read()
+
+        return replace(video, read=read)
 
     def _write_predictions(self, evaluation: Evaluation, actions: tuple[str, ...]) -> None:
         """Writes one file per prediction: video -> action names and lengths in frames of its segments."""

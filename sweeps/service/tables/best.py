@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mucon.config import TrainConfig
 from mucon.configuration import DEFAULT_METHOD, flatten, setting_text
@@ -124,6 +126,30 @@ def outcome_of(standing: Standing) -> Outcome:
                 name = f"best/{table}{'/'.join(column.of(best.cell.variant))}"
                 metrics |= {name: summary.mean} | ({} if summary.std is None else {f"{name}_std": summary.std})
     return Outcome(metrics=metrics, tags=tags)
+
+
+def finished_facts(standing: Standing, *, interrupted: bool, budget: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """The end of a run for a notice: a sentence, and counts, best rows, the page and lines about the budget."""
+    states = Counter(str(result.state) for result in standing.results.values())
+    counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+    best = [
+        {
+            "table": part.experiment.name,
+            "row": found.row.name,
+            "column": found.column.title,
+            "mean": found.summary.mean,
+            "seeds": found.summary.n,
+        }
+        for part in standing.plan.parts
+        if (found := best_of(standing, part)) is not None
+    ]
+    page = str(standing.plan.folder / f"{standing.plan.name}.html")
+    facts = {"complete": standing.is_complete, "interrupted": interrupted, "counts": states, "best": best}
+    return f"sweep {standing.plan.name} has ended: {counts} of {states.total()}", {
+        **facts,
+        "page": page,
+        "budget": list(budget),
+    }
 
 
 def commands_of(plan: Plan, cell: Cell, trial: Trial | None) -> dict[str, str]:

@@ -38,7 +38,13 @@ class Standing:
             trials: trials by key, if known.
             earlier: results of an earlier reading; finished cells are not read again.
         """
-        results = plan.read_results(earlier)
+        return cls.with_results(plan, plan.read_results(earlier), trials)
+
+    @classmethod
+    def with_results(
+        cls, plan: Plan, results: Mapping[str, CellResult], trials: Mapping[str, Trial] | None = None
+    ) -> Standing:
+        """Makes the tables of results that have been read."""
         tables = {
             part.experiment.name: make_table(part.experiment, part.cells, results, plan.splits, pooling=part.pooling)
             for part in plan.parts

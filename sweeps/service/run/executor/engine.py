@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ray import tune
 
@@ -16,6 +16,7 @@ from sweeps.service.run.executor.ray_session import ray_session
 from sweeps.service.run.executor.relay import Relay, StopWhenIdle
 from sweeps.service.run.executor.trainable import train_trial
 from sweeps.service.run.executor.workplace import Workplace
+from sweeps.service.run.listeners import Listener
 from sweeps.service.run.reasons import reason_in
 from sweeps.service.run.resources import Resources
 from sweeps.service.run.source import TrialSource
@@ -24,16 +25,6 @@ from sweeps.service.trials.trial import Trial
 
 RETRIES = 2
 """Number of times a trial resumes after its worker process died; a failure of the trial itself is final."""
-
-
-class Listener(Protocol):
-    """Receives the progress of trials."""
-
-    def epoch(self, key: str, values: Mapping[str, Any]) -> None:
-        """A trial has finished an epoch."""
-
-    def ended(self, key: str, outcome: Outcome) -> None:
-        """A trial has ended, in any state."""
 
 
 def run_trials(

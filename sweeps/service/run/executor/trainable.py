@@ -65,6 +65,8 @@ def train_trial(config: dict[str, Any]) -> None:
                 report=report,
                 checkpoint_seconds=workplace.checkpoint_seconds,
                 command=workplace.command,
+                stop_reason=workplace.stop_reason,
+                account=workplace.account,
             )
         )
         is_last = trial is trials[-1]

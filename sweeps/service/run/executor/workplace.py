@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -9,7 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mucon.training_config import CHECKPOINT_SECONDS
+from sweeps.service.run.budget.usage import Account
 from sweeps.service.run.source import Training
+from sweeps.service.run.worker import INTERRUPTED
 from sweeps.service.trials.results_folder import STOP_FILE, ResultsFolder
 from sweeps.service.trials.trial import Trial
 
@@ -28,6 +31,7 @@ class Workplace:
         device: where trials compute.
         checkpoint_seconds: seconds between two checkpoints of a trial; 0: one after every epoch.
         command: the command line to record.
+        account: where trials record what they use.
         mark: a file that only the results folder of this sweep contains; None if workers do not look for it.
         environment: the `GPU_VARIABLES` that are set where the sweep is started; the workers set them too.
     """
@@ -37,6 +41,7 @@ class Workplace:
     device: str
     checkpoint_seconds: float = CHECKPOINT_SECONDS
     command: str = ""
+    account: Account | None = None
     mark: Path | None = None
     environment: Mapping[str, str] = field(
         default_factory=lambda: {name: os.environ[name] for name in GPU_VARIABLES if name in os.environ}
@@ -47,6 +52,12 @@ class Workplace:
         """Asks the workers to write a checkpoint and stop."""
         return self.scratch / STOP_FILE
 
+    def stop_reason(self) -> str:
+        """Why the workers are asked to stop: the text of the stop file, which Ctrl-C leaves empty."""
+        with contextlib.suppress(OSError):
+            return self.stop_file.read_text(encoding="utf-8").strip() or INTERRUPTED
+        return INTERRUPTED
+
     def request(self, training: Training) -> dict[str, str]:
         """The config of a Tune trial: everything that a worker process needs, as text."""
         value = {
@@ -55,6 +66,7 @@ class Workplace:
             "device": self.device,
             "checkpoint_seconds": self.checkpoint_seconds,
             "command": self.command,
+            "account": None if self.account is None else self.account.to_dict(),
             "mark": self.mark and str(self.mark),
             "environment": self.environment,
             "trials": [trial.to_dict() for trial in training],
@@ -67,5 +79,6 @@ class Workplace:
         value = json.loads(config["request"])
         trials = tuple(Trial.from_dict(trial) for trial in value.pop("trials"))
         results, scratch = ResultsFolder(Path(value.pop("results"))), Path(value.pop("scratch"))
-        mark = value.pop("mark")
-        return cls(results=results, scratch=scratch, mark=mark and Path(mark), **value), trials
+        mark, account = value.pop("mark"), value.pop("account")
+        account = account and Account.from_dict(account)
+        return cls(results=results, scratch=scratch, mark=mark and Path(mark), account=account, **value), trials

@@ -1,0 +1,96 @@
+"""What happens beside the trials of a running sweep: the budget, notices, and the live page."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+
+from sweeps.service.plan.plan import Plan
+from sweeps.service.report.live import LivePage, live_about, live_sections
+from sweeps.service.report.page import document
+from sweeps.service.run.budget.budgeting import Budgeting
+from sweeps.service.run.events import Events
+from sweeps.service.run.listeners import Listeners
+from sweeps.service.run.notice import Notices
+from sweeps.service.run.progress import Progress
+from sweeps.service.run.ticker import Ticker
+from sweeps.service.tables.standing import Standing
+from sweeps.service.trials.cell_results import CellResult, read_result
+from sweeps.service.trials.folder import State
+
+EVENT_SECONDS = 5.0
+PAGE_SECONDS = 1.0
+
+
+@contextlib.contextmanager
+def watched(
+    plan: Plan,
+    results: Mapping[str, CellResult],
+    progress: Progress,
+    budgeting: Budgeting,
+    notices: Notices,
+    stop_file: Path,
+    warn: Callable[[str], None],
+) -> Iterator[Listeners]:
+    """Keeps the budget, posts notices and writes the live page while trials run in the block.
+
+    Args:
+        plan: the plan of the sweep.
+        results: states and scores at the start.
+        progress: how far the running trials are.
+        budgeting: the budget.
+        notices: posts what is worth knowing.
+        stop_file: the file that asks the trials to stop.
+        warn: receives a line for what fails beside the sweep.
+
+    Yields:
+        Who has to hear of the trials' progress.
+    """
+    events = Events(notices, {cell.key: cell for cell in plan.cells}, lambda: budgeting.spending.largest_share)
+    page = LivePage(plan.folder, page_maker(plan, results, progress, budgeting))
+    try:
+        with (
+            budgeting.watched(stop_file, warn),
+            Ticker(events.check, EVENT_SECONDS, warn),
+            Ticker(page.check, PAGE_SECONDS, warn),
+        ):
+            yield Listeners(progress, budgeting, events, page)
+    except BaseException:
+        with contextlib.suppress(Exception):
+            page.close()
+        raise
+
+
+def page_maker(
+    plan: Plan, results: Mapping[str, CellResult], progress: Progress, budgeting: Budgeting
+) -> Callable[[Sequence[str], int | None], str]:
+    """Returns a function that makes the live page; it reads only the trials that have ended since its last call."""
+    current, cells, started = dict(results), {cell.key: cell for cell in plan.cells}, time.time()
+
+    def make(ended: Sequence[str], reload_seconds: int | None) -> str:
+        for key in ended:
+            cell = cells[key]
+            current[key] = read_result(plan.results.reading(cell.identity), cell.evaluation)
+        running = progress.running
+        shown = current | {key: replace(current[key], state=State.RUNNING) for key in running}
+        about = live_about(
+            plan.name,
+            Counter(result.state for result in shown.values()),
+            started=started,
+            left=progress.seconds_left,
+            budget=budgeting.used_lines(),
+            is_over=reload_seconds is None,
+        )
+        tables = list(Standing.with_results(plan, shown).tables.values())
+        sections = list(live_sections(cells, shown, running, tables))
+        footer = f"Figures and all trials: <code>mucon-sweeps report {escape(plan.name)}</code>."
+        return document(
+            f"{plan.name}: {plan.title}", plan.title, about, sections, footer, reload_seconds=reload_seconds
+        )
+
+    return make

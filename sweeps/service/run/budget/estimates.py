@@ -1,0 +1,86 @@
+"""How long trainings take, from those that are recorded: seconds per epoch of equal steps, or of the same method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import fmean
+
+from mucon.methods import method_named
+from sweeps.service.run.budget.usage import Usage
+from sweeps.service.trials.cell_results import CellResult
+from sweeps.service.trials.folder import TO_RUN, State
+from sweeps.service.trials.results_folder import ResultsFolder
+from sweeps.service.trials.trial import Trial
+
+
+class RecordedSpeeds:
+    """Seconds per epoch of the trainings of a sweep that have been recorded."""
+
+    def __init__(self) -> None:
+        self._speeds: dict[tuple[object, ...], dict[str, float]] = {}
+
+    def learn(self, trial: Trial, seconds: float, epochs: int) -> None:
+        """Records that so many epochs of a training have taken so many seconds; replaces what was known of it."""
+        if epochs > 0 and seconds > 0:
+            self._speeds.setdefault(_kind(trial), {})[trial.identity] = seconds / epochs
+
+    def seconds(self, trial: Trial, epochs: int) -> float | None:
+        """Expected seconds of some epochs of a training; None if no training of its method is recorded.
+
+        Its own speed counts first, then those of the same method, split and kind of network, then all of the method.
+        """
+        kind = _kind(trial)
+        own: Mapping[str, float] = self._speeds.get(kind, {})
+        others = [speed for other, speeds in self._speeds.items() if other[0] == kind[0] for speed in speeds.values()]
+        known = [own[trial.identity]] if trial.identity in own else [*own.values()] or others
+        return max(epochs, 1) * fmean(known) if known else None
+
+
+def recorded_speeds(
+    trials: Mapping[str, Trial],
+    results: Mapping[str, CellResult],
+    folder: ResultsFolder,
+    used: Mapping[str, Usage],
+) -> RecordedSpeeds:
+    """The speeds of a sweep's trainings as they are recorded now.
+
+    Args:
+        trials: trials by key.
+        results: state and scores by key.
+        folder: the results folder, with the journals of unfinished trials.
+        used: identity -> what a trial has used in this sweep, with the start of its process and its evaluations.
+    """
+    speeds = RecordedSpeeds()
+    for key, result in results.items():
+        trial = trials[key]
+        if result.training_seconds is not None:
+            seconds = max(result.training_seconds, used.get(trial.identity, Usage()).seconds)
+            speeds.learn(trial, seconds, trial.training.epochs)
+        elif result.state not in (State.MISSING, State.DAMAGED, State.FAILED):
+            durations = folder.reading(trial.identity).curve("seconds")
+            if durations:
+                epoch, seconds = durations[-1]
+                speeds.learn(trial, seconds, epoch)
+    return speeds
+
+
+def epochs_left(trial: Trial, folder: ResultsFolder) -> int:
+    """The number of epochs that a training needs, without those that are recorded."""
+    reading = folder.reading(trial.identity)
+    if reading.damage is not None:
+        return trial.training.epochs
+    return 0 if reading.is_trained else max(trial.training.epochs - reading.n_epochs, 0)
+
+
+def trained(trials: Mapping[str, Trial], results: Mapping[str, CellResult], folder: ResultsFolder) -> set[str]:
+    """Identities of the trainings that have ended: with weights, or by diverging."""
+    return {
+        trials[key].identity
+        for key, result in results.items()
+        if result.state not in TO_RUN or folder.trial(trials[key].identity).training_path.exists()
+    }
+
+
+def _kind(trial: Trial) -> tuple[object, ...]:
+    """Equal for trainings whose epochs take equally long; the method comes first."""
+    return trial.method, trial.split, method_named(trial.method).step_shape(trial.config)

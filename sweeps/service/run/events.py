@@ -1,0 +1,86 @@
+"""Notices what is worth knowing while trials run: failures, a budget that ends, and silence."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sweeps.service.plan.cells import Cell
+from sweeps.service.run.budget.limits import Limit
+from sweeps.service.run.notice import Notices
+from sweeps.service.run.worker import Outcome
+from sweeps.service.text import duration
+from sweeps.service.trials.folder import State
+
+IDENTICAL_FAILURES = 3
+"""Number of failures for the same reason that is worth a notice."""
+BUDGET_SHARE = 0.8
+"""Share of the budget at which a notice is posted."""
+QUIET_SECONDS = 1800.0
+QUIET_EPOCHS = 10
+"""A notice of no progress is posted after both that many seconds and that many times the longest epoch so far."""
+FAILURES = (State.FAILED, State.DIVERGED)
+
+
+class Events:
+    """A listener that posts notices of a running sweep.
+
+    Args:
+        notices: posts them.
+        cells: key -> cell of each trial.
+        largest_share: returns the limit of which most has been used, and that share; None without limits.
+        clock: seconds.
+    """
+
+    def __init__(
+        self,
+        notices: Notices,
+        cells: Mapping[str, Cell],
+        largest_share: Callable[[], tuple[Limit, float] | None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._notices = notices
+        self._cells = cells
+        self._largest_share = largest_share
+        self._clock = clock
+        self._last = clock()
+        self._epoch_seconds = 0.0
+        self._failed: dict[str, list[str]] = defaultdict(list)
+
+    def epoch(self, key: str, values: Mapping[str, Any]) -> None:
+        """A trial has finished an epoch."""
+        self._last = self._clock()
+        self._epoch_seconds = max(self._epoch_seconds, values.get("seconds", 0.0) / values["epoch"])
+
+    def ended(self, key: str, outcome: Outcome) -> None:
+        """A trial has ended."""
+        self._last = self._clock()
+        if outcome.state not in FAILURES:
+            return
+        reason = outcome.reason or str(outcome.state)
+        same = self._failed[re.sub(r"\d+", "0", reason)]
+        same.append(key)
+        text = f"{self._cells[key]} {outcome.state}: {reason}"
+        self._notices.send("first_failure", f"first failure: {text}", {"trial": self._trial(key), "reason": reason})
+        if len(same) == IDENTICAL_FAILURES:
+            facts = {"trials": [self._trial(one) for one in same], "reason": reason, "count": len(same)}
+            self._notices.send("same_failures", f"{len(same)} trials failed for the same reason: {reason}", facts)
+
+    def check(self) -> None:
+        """Posts what time brings; called again and again beside the sweep."""
+        used = self._largest_share()
+        if used is not None and used[1] >= BUDGET_SHARE:
+            limit, share = used
+            facts = {"limit": limit.option, "share": round(share, 3)}
+            self._notices.send("budget", f"{100 * share:.0f} % of the budget is used: {limit}", facts)
+        quiet = self._clock() - self._last
+        if quiet > max(QUIET_SECONDS, QUIET_EPOCHS * self._epoch_seconds):
+            text = f"no epoch and no result for {duration(quiet)}"
+            self._notices.send("no_progress", text, {"seconds": round(quiet)})
+
+    def _trial(self, key: str) -> dict[str, Any]:
+        cell = self._cells[key]
+        return {"identity": cell.identity, "row": cell.variant.name, "split": cell.split, "seed": cell.seed}
