@@ -97,8 +97,7 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
     demo = options.store is None
     store = _demo_store(console) if demo else options.store
 
-    settings: dict[str, object] = {} if options.epochs is None else {"training.epochs": options.epochs}
-    settings |= parse_settings(options.set)
+    settings = ({} if options.epochs is None else {"training.epochs": options.epochs}) | parse_settings(options.set)
     seeds = options.seeds or (sweep.demo_seeds if demo else sweep.seeds)
     plan, trials = make_plan(
         sweep,

@@ -56,7 +56,7 @@ def watched(
     try:
         with (
             budgeting.watched(stop_file, warn),
-            Ticker(events.check, EVENT_SECONDS, warn),
+            Ticker(events.check, EVENT_SECONDS, warn, last=True),
             Ticker(page.check, PAGE_SECONDS, warn),
         ):
             yield Listeners(progress, budgeting, events, page)

@@ -1,0 +1,100 @@
+"""Budgets of real sweeps: they stop in mid-training, survive a kill, and a larger one resumes to the same bits."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from sweeps.service.run.budget.usage import read_all_usage
+from sweeps.service.run.worker import run_trial
+from sweeps.service.trials import lease
+from sweeps.service.trials.folder import State
+from sweeps.service.trials.results_folder import ResultsFolder
+from tests.helpers.listening import listening
+from tests.helpers.services import free_port
+from tests.sweeps import small
+
+pytestmark = pytest.mark.service
+
+EPOCHS = 20
+SLOW = {"MUCON_FAILPOINT": "training.step:1:slow"}
+"""Each of the 120 steps of a trial waits 0.2 s, so that it needs much more than the budget."""
+LIMIT = 0.001
+"""Core-hours: 3.6 s of one core."""
+ROOMY = ("--cpu-hours", "100")
+SECRET = "s3cr3t-hook"
+
+
+def used(results: Path) -> float:
+    """Core-seconds that the sweep has used."""
+    return sum(usage.cpu_seconds for usage in read_all_usage(results / "sweeps" / "limited").values())
+
+
+def done(results: Path) -> int:
+    return sum(map(len, small.epochs(results).values()))
+
+
+def test_a_budget_stops_running_trials_survives_a_kill_and_a_larger_one_resumes_to_the_same_bits(
+    tiny_store: Path, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    rows = {shape: {"mask.shape": shape} for shape in ("bell", "trapezoid")}
+    line = small.command(small.own_script(tmp_path, "limited", rows), tiny_store, results)
+    line += ["--set", f"training.epochs={EPOCHS}"]
+    page = results / "sweeps" / "limited" / "index.html"
+
+    with listening() as server:
+        address = f"{server.address}/{SECRET}"
+        stopped = small.run([*line, "--cpu-hours", str(LIMIT), "--notify", address], **SLOW)
+    assert (stopped.returncode, stopped.stderr) == (3, "")
+    assert set(map(tuple, small.statuses(results).values())) <= {("running", "stopped")}
+    assert "http-equiv" not in page.read_text()
+    (last,) = (one for one in stopped.stdout.splitlines()[-1:] if one.startswith("budget: "))
+    assert f"of {LIMIT} CPU-hours" in last
+    assert "--cpu-hours " in last.rpartition(";")[2]
+    assert server.kinds == ["budget", "finished"]
+    assert server.received[1]["counts"] == {"stopped": 2} or "missing" in server.received[1]["counts"]
+    assert used(results) > 3600 * LIMIT
+    for path in results.rglob("*"):
+        assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
+    assert SECRET not in stopped.stdout
+
+    before, spent = done(results), used(results)
+    assert before < 2 * EPOCHS
+    with small.started([*line, *ROOMY], tmp_path / "log", **SLOW) as driver:
+        small.wait_until(lambda: used(results) > spent + 3 and done(results) > before)
+        assert "http-equiv" in page.read_text()
+        os.kill(driver.pid, signal.SIGKILL)
+        driver.wait()
+    folders = ResultsFolder(results).trials()
+    small.wait_until(
+        lambda: not any(lease.holder(folder.path) for folder in folders)
+    )  # its workers live a little longer
+    spent = used(results)
+    assert spent > 3600 * LIMIT + 3
+
+    before = done(results)
+    capped = small.run([*line, *ROOMY], MUCON_MAX_CPU_HOURS=str(spent / 3600 / 2))
+    assert capped.returncode == 3
+    assert "MUCON_MAX_CPU_HOURS" in capped.stdout.splitlines()[-1]
+    assert (done(results), used(results)) == (before, spent)
+
+    gone = f"http://127.0.0.1:{free_port()}/{SECRET}"
+    ended = small.run([*line, *ROOMY], MUCON_NOTIFY=gone)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.count("warning: a notice could not be posted") == 1
+    assert SECRET not in ended.stdout
+    assert list(small.epochs(results).values()) == [list(range(1, EPOCHS + 1))] * 2
+    assert used(results) > spent
+    trial = small.make_trial(tiny_store, mask__shape="bell", training__epochs=EPOCHS)
+    assert run_trial(trial, ResultsFolder(tmp_path / "alone"), device="cpu").state is State.FINISHED
+    assert small.weights(results)[trial.identity] == small.weights(tmp_path / "alone")[trial.identity]
+    assert not list(results.glob("running/limited/stop*"))
+    (reason,) = {
+        record["reason"]
+        for records in small.journals(results).values()
+        for record in records
+        if record["kind"] == "status" and record["status"] == "stopped"
+    }
+    assert "budget" in reason
