@@ -18,7 +18,6 @@ from sweeps.service.report.watching import watched
 from sweeps.service.run.budget.admission import balanced
 from sweeps.service.run.budget.budgeting import Budgeting
 from sweeps.service.run.budget.limits import Budget
-from sweeps.service.run.budget.usage import Account
 from sweeps.service.run.executor.ray_environment import check_ray_folder, set_ray_environment
 from sweeps.service.run.notice import Notices
 from sweeps.service.run.preflight import checked_placement, marked
@@ -255,7 +254,7 @@ def _train(
         checkpoint_seconds=options.checkpoint_seconds,
         command=options.info.command,
         mark=mark,
-        account=Account(sweep=plan.folder, cpus=placement.each.cpus, gpus=placement.each.gpus),
+        sweep=plan.folder,
     )
     with (
         Progress(console, {cell.key: cell for cell in plan.cells if cell.key in keys}) as progress,

@@ -245,7 +245,9 @@ def dry_run(
     to_run = priority_first(plan, to_run, priority)
     to_run = balanced(to_run) if budget.limits else to_run
     expected = estimate(to_run, plan.results, placement) if to_run else None
-    chosen = first_trainings(to_run, trained(trials, results, plan.results), budget.trials)
+    chosen = to_run
+    if budget.trials is not None:
+        chosen = first_trainings(to_run, trained(trials, results, plan.results), budget.trials)
     within = {trial.identity for trial in chosen}
     if expected is not None and budget.metered:
         seconds = dict(zip([group[0].identity for group in by_training(to_run)], expected.trainings, strict=True))

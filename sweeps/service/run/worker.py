@@ -101,9 +101,8 @@ def run_trial(
     held = lease.acquire_when_free(path, duration=lease_duration, give_up=should_stop)
     if held is None:
         return Outcome(State.STOPPED, "stopped while another process trained it")
-    metered = nullcontext() if account is None else account.metered(trial.identity, held.confirm)
     try:
-        with held, metered:
+        with held:
             folder = TrialFolder(path, held.writer(after=writer_of(TrialFolder(path).checkpoint_path)))
             folder.mend(trial.evaluation)
             folder.upgrade()
@@ -116,7 +115,7 @@ def run_trial(
                     return Outcome(State.FINISHED)
                 if not should_stop():
                     device = provenance.resolve_device(device)
-                    hooks = (should_stop, report, failed, stop_reason)
+                    hooks = (should_stop, report, failed, stop_reason, account)
                     attempt = _Attempt(trial, folder, held, written, device, *hooks, checkpoint_seconds)
                     return attempt.run(command)
     except SupersededError as lost:
@@ -183,6 +182,7 @@ class _Attempt:
     report: Callable[[EpochReport], None]
     failed: Callable[[Exception], None]
     stop_reason: Callable[[], str]
+    account: Account | None
     checkpoint_seconds: float
 
     def run(self, command: str) -> Outcome:
@@ -194,7 +194,8 @@ class _Attempt:
         cause: Exception | None = None
         try:
             self.folder.traceback_path.unlink(missing_ok=True)
-            self._train_and_evaluate(command)
+            with self.account.metered(self.trial.identity, self.held.confirm) if self.account else nullcontext():
+                self._train_and_evaluate(command)
             outcome = Outcome(State.FINISHED)
         except SupersededError:
             raise

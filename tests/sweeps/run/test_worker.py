@@ -265,3 +265,20 @@ def test_an_outcome_that_the_results_folder_does_not_show_is_a_failure_there(
     assert run_trial(trial, results, device="cpu").state is State.FINISHED
     assert recorded(trial, results, Outcome(State.FINISHED)) == Outcome(State.FINISHED)
     assert recorded(trial, results, Outcome(State.STOPPED, "why")) == Outcome(State.STOPPED, "why")
+
+
+def test_a_trial_stops_during_its_evaluation_with_the_reason_and_evaluates_later(
+    tiny_store: Path, tmp_path: Path
+) -> None:
+    trial, results = small.make_trial(tiny_store), ResultsFolder(tmp_path)
+    trained = results.trial(trial.identity).training_path
+    stopped = run_trial(
+        trial, results, device="cpu", should_stop=trained.exists, stop_reason=lambda: "stopped by the budget"
+    )
+    assert stopped.state is State.STOPPED
+    assert str(stopped.reason).startswith("stopped by the budget")
+    assert small.epochs(tmp_path) == {trial.identity: [1, 2, 3]}
+    before = small.weights(tmp_path)
+    assert run_trial(trial, results, device="cpu").state is State.FINISHED
+    assert small.weights(tmp_path) == before
+    assert small.epochs(tmp_path) == {trial.identity: [1, 2, 3]}

@@ -32,16 +32,16 @@ def balanced(trials: Iterable[Trial]) -> list[Trial]:
     return sorted(trials, key=lambda trial: trial.config.seed)
 
 
-def first_trainings(missing: Iterable[Trial], trained: set[str], limit: Limit | None) -> list[Trial]:
+def first_trainings(missing: Iterable[Trial], trained: set[str], limit: Limit) -> list[Trial]:
     """The missing trials that a limit on the number of trainings leaves, in their order.
 
     Args:
         missing: trials without a result.
         trained: identities of the sweep's trainings that have ended; their further evaluations cost no training.
-        limit: the limit; None for all trials.
+        limit: the limit.
     """
     chosen: list[Trial] = []
-    left = float("inf") if limit is None else limit.value - len(trained)
+    left = limit.value - len(trained)
     for training in by_training(missing):
         is_new = training[0].identity not in trained
         if left > 0 or not is_new:

@@ -68,8 +68,10 @@ class Budgeting:
         self.spending = Spending(budget, started=started, used=used, read=partial(read_usage, sweep))
         self._speeds = recorded_speeds(trials, results, folder, used) if budget.metered else None
         missing = balanced(missing) if budget.limits else list(missing)
-        self.chosen = first_trainings(missing, trained(trials, results, folder), budget.trials)
+        self.chosen = missing
         """The missing trials that the number of trainings allows, in order."""
+        if budget.trials is not None:
+            self.chosen = first_trainings(missing, trained(trials, results, folder), budget.trials)
         self._source: BudgetedTrials | None = None
         self._holds_back = len(self.chosen) < len(missing)
         self.has_stopped = False

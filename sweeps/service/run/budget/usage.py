@@ -13,7 +13,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -96,15 +96,6 @@ class Account:
             ended.set()
             thread.join()
             record()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The account as plain values."""
-        return {**asdict(self), "sweep": str(self.sweep)}
-
-    @classmethod
-    def from_dict(cls, value: dict[str, Any]) -> Account:
-        """The inverse of `to_dict`."""
-        return cls(**{**value, "sweep": Path(value["sweep"])})
 
 
 def usage_path(sweep: Path, identity: str) -> Path:

@@ -11,6 +11,7 @@ from ray.util import get_node_ip_address
 
 from mucon.device import limit_gpu_memory
 from mucon.training import EpochReport
+from sweeps.service.run.budget.usage import Account
 from sweeps.service.run.executor.workplace import Workplace
 from sweeps.service.run.preflight import sees
 from sweeps.service.run.worker import Outcome, run_trial
@@ -51,8 +52,11 @@ def train_trial(config: dict[str, Any]) -> None:
     refused = ""
     if workplace.mark is not None and not sees(workplace.mark, MARK_SECONDS):
         refused = f"node {get_node_ip_address()} does not see the results folder {workplace.results.path} of this sweep"
+    share = tune.get_context().get_trial_resources().required_resources
     if workplace.device.startswith("cuda"):
-        limit_gpu_memory(tune.get_context().get_trial_resources().required_resources.get("GPU", 1.0))
+        limit_gpu_memory(share.get("GPU", 1.0))
+    cpus, gpus = share.get("CPU", 0.0), share.get("GPU", 0.0)
+    account = None if workplace.sweep is None else Account(sweep=workplace.sweep, cpus=cpus, gpus=gpus)
     for trial in trials:
         outcome = (
             Outcome(State.FAILED, refused)
@@ -66,7 +70,7 @@ def train_trial(config: dict[str, Any]) -> None:
                 checkpoint_seconds=workplace.checkpoint_seconds,
                 command=workplace.command,
                 stop_reason=workplace.stop_reason,
-                account=workplace.account,
+                account=account,
             )
         )
         is_last = trial is trials[-1]

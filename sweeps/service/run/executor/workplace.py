@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mucon.training_config import CHECKPOINT_SECONDS
-from sweeps.service.run.budget.usage import Account
 from sweeps.service.run.source import Training
 from sweeps.service.run.worker import INTERRUPTED
 from sweeps.service.trials.results_folder import STOP_FILE, ResultsFolder
@@ -31,7 +30,7 @@ class Workplace:
         device: where trials compute.
         checkpoint_seconds: seconds between two checkpoints of a trial; 0: one after every epoch.
         command: the command line to record.
-        account: where trials record what they use.
+        sweep: directory of the sweep, in which trials record what they use; None if they do not.
         mark: a file that only the results folder of this sweep contains; None if workers do not look for it.
         environment: the `GPU_VARIABLES` that are set where the sweep is started; the workers set them too.
     """
@@ -41,7 +40,7 @@ class Workplace:
     device: str
     checkpoint_seconds: float = CHECKPOINT_SECONDS
     command: str = ""
-    account: Account | None = None
+    sweep: Path | None = None
     mark: Path | None = None
     environment: Mapping[str, str] = field(
         default_factory=lambda: {name: os.environ[name] for name in GPU_VARIABLES if name in os.environ}
@@ -66,7 +65,7 @@ class Workplace:
             "device": self.device,
             "checkpoint_seconds": self.checkpoint_seconds,
             "command": self.command,
-            "account": None if self.account is None else self.account.to_dict(),
+            "sweep": self.sweep and str(self.sweep),
             "mark": self.mark and str(self.mark),
             "environment": self.environment,
             "trials": [trial.to_dict() for trial in training],
@@ -79,6 +78,5 @@ class Workplace:
         value = json.loads(config["request"])
         trials = tuple(Trial.from_dict(trial) for trial in value.pop("trials"))
         results, scratch = ResultsFolder(Path(value.pop("results"))), Path(value.pop("scratch"))
-        mark, account = value.pop("mark"), value.pop("account")
-        account = account and Account.from_dict(account)
-        return cls(results=results, scratch=scratch, mark=mark and Path(mark), account=account, **value), trials
+        sweep, mark = (path and Path(path) for path in (value.pop("sweep"), value.pop("mark")))
+        return cls(results=results, scratch=scratch, sweep=sweep, mark=mark, **value), trials

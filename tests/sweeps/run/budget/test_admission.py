@@ -93,7 +93,6 @@ def test_trained_ones_count_and_their_further_evaluations_do_not() -> None:
     chosen = first_trainings([beam, *trials[1:]], trained, Limit(2, "--max-trials", "--max-trials"))
     assert chosen == [beam, trials[1]]
     assert first_trainings([beam], {trials[0].identity, "b"}, Limit(1, "--max-trials", "--max-trials")) == [beam]
-    assert first_trainings(trials, set(), None) == trials
 
 
 def test_a_training_without_an_estimate_is_admitted_while_anything_is_left() -> None:
