@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -11,8 +11,8 @@ from pathlib import Path
 from rich.console import Console
 
 from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, InputError, Problem
-from sweeps.service.plan.plan import Plan, read_plan
-from sweeps.service.plan.sweep_folder import SweepInfo, mark_shipped, read_sweep, write_links, write_sweep
+from sweeps.service.plan.plan import Plan
+from sweeps.service.plan.sweep_folder import SweepInfo
 from sweeps.service.report.report import check_figures, present, write_report
 from sweeps.service.report.watching import watched
 from sweeps.service.run.budget.admission import balanced
@@ -26,7 +26,8 @@ from sweeps.service.run.resources import Placement, place_trials
 from sweeps.service.run.source import PlannedTrials, priority_first
 from sweeps.service.tables.best import finished_facts, outcome_of
 from sweeps.service.tables.standing import Standing
-from sweeps.service.text import redacted, say
+from sweeps.service.text import say
+from sweeps.service.track.tracked import Tracked, is_tracked
 from sweeps.service.triage.failures import failure_lines, failures_of
 from sweeps.service.trials import lease
 from sweeps.service.trials.cell_results import CellResult
@@ -43,7 +44,7 @@ class Options:
         cpus: cores per trial, a number or `auto`.
         gpus: GPUs per trial, a number or `auto`.
         checkpoint_seconds: seconds between two checkpoints of a trial; 0: one after every epoch.
-        tracking_uri: address of the tracking server.
+        tracking_uri: address of the tracking server; None: nothing is tracked.
         info: facts for the tracking server.
         max_concurrent: largest number of trials at a time; None without a limit.
         priority: the rows whose trials run first, as `TABLE: ROW`.
@@ -56,7 +57,7 @@ class Options:
     cpus: str
     gpus: str
     checkpoint_seconds: float
-    tracking_uri: str
+    tracking_uri: str | None
     info: SweepInfo
     max_concurrent: int | None = None
     priority: frozenset[str] = frozenset()
@@ -73,13 +74,11 @@ class Ran:
         standing: the sweep after the run.
         interrupted: whether the run was stopped before its end.
         shipped: whether the tracking server has received everything.
-        budget: lines about the budget.
     """
 
     standing: Standing
     interrupted: bool = False
     shipped: bool = True
-    budget: tuple[str, ...] = ()
 
 
 def run_plan(plan: Plan, trials: Mapping[str, Trial], options: Options, console: Console) -> int:
@@ -96,39 +95,27 @@ def run_plan(plan: Plan, trials: Mapping[str, Trial], options: Options, console:
     """
     results = plan.read_results()
     check_figures(plan)
-    if _missing(results, trials) or not _is_tracked(plan, options.tracking_uri):
+    if _missing(results, trials) or not is_tracked(plan, options.tracking_uri):
         ran = _run_alone(plan, trials, results, options, console)
     else:
         ran = Ran(standing=Standing.of(plan, trials, results))
         write_report(ran.standing)
-    present(ran.standing, console)
-    failures = failures_of(plan.results, plan.cells, ran.standing.results)
-    for line in (*failure_lines(failures, plan.results), *ran.budget):
-        say(console, line)
+        _present(plan, ran.standing, console)
     if ran.interrupted:
         return EXIT_INTERRUPTED
     return EXIT_OK if ran.standing.is_complete and ran.shipped else EXIT_PARTIAL
 
 
+def _present(plan: Plan, standing: Standing, console: Console, budget: Iterable[str] = ()) -> None:
+    """Prints the tables, what the failed trials have in common, and what is left of a budget."""
+    present(standing, console)
+    failures = failures_of(plan.results, plan.cells, standing.results)
+    for line in (*failure_lines(failures, plan.results), *budget):
+        say(console, line)
+
+
 def _missing(results: Mapping[str, CellResult], trials: Mapping[str, Trial]) -> list[Trial]:
     return [trials[key] for key, result in results.items() if result.state in TO_RUN]
-
-
-def _is_tracked(plan: Plan, uri: str) -> bool:
-    """Whether a tracking server shows the whole sweep, with the same cells."""
-    from sweeps.service.track.server import checked_uri, exists
-
-    uri = checked_uri(uri)
-    try:
-        record, earlier = read_sweep(plan.folder), read_plan(plan.results, plan.name)
-    except InputError:  # damaged or of another format version; it is rewritten
-        return False
-    default = redacted(checked_uri(plan.results.tracking_uri))  # earlier versions recorded no address
-    if record is None or redacted(uri) not in (record.shipped, default if record.shipped is True else None):
-        return False
-    if not exists(uri):
-        return False
-    return [str(cell) + cell.key for cell in earlier.cells] == [str(cell) + cell.key for cell in plan.cells]
 
 
 def _run_alone(
@@ -160,12 +147,11 @@ def _run(
     mark: Path,
     console: Console,
 ) -> Ran:
-    """Runs the missing trials and ships them to the tracking server meanwhile; then writes and ships the report."""
-    from sweeps.service.track.server import check_connection
-    from sweeps.service.track.shipping import Shipping
-    from sweeps.service.track.tracker import TRACKING_EXPERIMENT, Tracker, unreachable
-
+    """Runs the missing trials and ships them meanwhile; then prints the tables, and ships the report."""
     missing = _missing(results, trials)
+    tracked = Tracked(plan, options.info, options.tracking_uri, lambda line: say(console, line))
+    if missing:
+        tracked.check()
     placement = _placement(plan, missing, options, mark, console)
     options.budget.check(placement.each)
     budgeting = Budgeting(
@@ -179,35 +165,24 @@ def _run(
         placement=placement,
     )
     missing = budgeting.chosen
-    tracker = Tracker(options.tracking_uri, TRACKING_EXPERIMENT, options.info, plan.rows)
-    try:
-        check_connection(tracker.uri)
-    except OSError as error:
-        raise unreachable(tracker.uri, error) from error
     if missing:
         check_ray_folder()
     plan.write()
-    write_sweep(plan.results, options.info, TRACKING_EXPERIMENT, plan.rows)
+    tracked.record()
     say(console, f"{_counted(plan)}, {len(missing)} to run, {placement}, {placement.at_a_time}")
-    say(console, f"results {plan.results.path}, tracking {redacted(tracker.uri)}")
+    say(console, f"results {plan.results.path}, tracking {tracked.address}")
     notices = Notices(options.notify, plan.name, partial(say, console))
-    shipping = Shipping(tracker, plan.folders)
-    try:
+    with tracked:
         interrupted = bool(missing) and _train(plan, results, budgeting, notices, placement, options, mark, console)
         standing = Standing.of(plan, trials, results)
-        write_links(plan.folder, shipping.links())
-        shipment = shipping.finish(write_report(standing), outcome_of(standing))
-    except BaseException:
-        shipping.abandon()
-        raise
-    for line in shipment.lines(plan.results.path, tracker.uri):
-        say(console, line)
-    if shipment.complete:
-        mark_shipped(plan.folder, tracker.uri)
-    budget = tuple(budgeting.lines(standing.results))
-    notices.send("finished", *finished_facts(standing, interrupted=interrupted, budget=budget))
+        tracked.write_links()
+        report = write_report(standing)
+        budget = tuple(budgeting.lines(standing.results))
+        _present(plan, standing, console, budget)
+        notices.send("finished", *finished_facts(standing, interrupted=interrupted, budget=budget))
+        shipped = tracked.finish(report, outcome_of(standing))
     notices.wait()
-    return Ran(standing=standing, interrupted=interrupted, shipped=shipment.complete, budget=budget)
+    return Ran(standing=standing, interrupted=interrupted, shipped=shipped)
 
 
 def _placement(plan: Plan, missing: list[Trial], options: Options, mark: Path, console: Console) -> Placement:

@@ -54,7 +54,7 @@ def artifacts_of(uri: str, run_id: str, path: str | None = None) -> set[str]:
 
 
 def everything(uri: str) -> dict[str, Any]:
-    """Everything that the server has of the trials, without its random ids and the place of the results folder."""
+    """Everything that the server has of the trials, without random ids and the name and place of the folder."""
     content = {}
     for run in runs(uri):
         metrics = {
@@ -64,7 +64,8 @@ def everything(uri: str) -> dict[str, Any]:
             ]
             for name in run.data.metrics
         }
-        tags = {name: value for name, value in run.data.tags.items() if name != "mlflow.parentRunId"}
+        others = ("mlflow.parentRunId", "writer", "heard_at")
+        tags = {name: value for name, value in run.data.tags.items() if name not in others}
         tags["mlflow.note.content"] = re.sub(r"\S+/trials/", "RESULTS/trials/", tags["mlflow.note.content"])
         content[run.data.tags["trial"]] = {
             "name": run.info.run_name,

@@ -9,7 +9,7 @@ import pytest
 
 from sweeps.ablation_masks import EXPERIMENT
 from sweeps.service.cli import main
-from sweeps.service.plan.sweep_folder import SweepInfo, mark_shipped, read_sweep, write_sweep
+from sweeps.service.plan.sweep_folder import Shipped, SweepInfo, mark_shipped, read_sweep, write_sweep
 from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.text import redacted
@@ -100,7 +100,7 @@ def test_a_report_of_older_records_shows_no_password(tmp_path: Path, capsys: pyt
     record = read_sweep(plan.folder)
     assert record is not None
     assert SECRET not in record.sweep.command
-    mark_shipped(plan.folder, ADDRESSES[0])
+    mark_shipped(plan.folder, ADDRESSES[0], Shipped())
     assert {path.name for path in holders(tmp_path)} == {"journal.jsonl"}
 
 

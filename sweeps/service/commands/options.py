@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sweeps
+from mucon.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from sweeps.service.spec.experiment import Collection, Experiment
     from sweeps.service.trials.results_folder import ResultsFolder
 
+TRACKING = ("on", "off")
 WIDTH = 160
 """Characters per line in a file or a pipe."""
 
@@ -61,6 +63,31 @@ def tracking_uri(given: str | None, results: ResultsFolder) -> str:
         results: the results folder.
     """
     return given or os.environ.get("MLFLOW_TRACKING_URI") or results.tracking_uri
+
+
+def add_tracking(parser: argparse.ArgumentParser) -> None:
+    """Adds `--tracking`."""
+    parser.add_argument(
+        "--tracking",
+        choices=TRACKING,
+        help="off: train without MLflow; `mucon-sweeps sync` or the same command ships it later "
+        "(default: $MUCON_TRACKING or on)",
+    )
+
+
+def is_tracking(given: str | None) -> bool:
+    """Whether trials are tracked.
+
+    Args:
+        given: value of the option; by default the environment variable, else on.
+
+    Raises:
+        InputError: another value in the environment variable.
+    """
+    value = given or os.environ.get("MUCON_TRACKING") or TRACKING[0]
+    if value not in TRACKING:
+        raise InputError(Problem(rule="unknown", place="MUCON_TRACKING", value=value, expected=" or ".join(TRACKING)))
+    return value == TRACKING[0]
 
 
 def experiment_names() -> list[str]:

@@ -18,9 +18,11 @@ from mucon.errors import InputError, Problem, nearest
 from sweeps.service.commands.options import (
     add_budget,
     add_results,
+    add_tracking,
     add_tracking_uri,
     experiment_named,
     experiment_names,
+    is_tracking,
     new_console,
     tracking_uri,
 )
@@ -121,7 +123,7 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
         cpus=options.cpus_per_trial,
         gpus=options.gpus_per_trial,
         checkpoint_seconds=options.checkpoint_every,
-        tracking_uri=tracking_uri(options.tracking_uri, results),
+        tracking_uri=tracking_uri(options.tracking_uri, results) if is_tracking(options.tracking) else None,
         info=SweepInfo(name=sweep.name, title=sweep.title, command=command, config=config),
         max_concurrent=options.max_concurrent,
         priority=priority,
@@ -189,6 +191,7 @@ def script_parser(sweep: Sweep, program: str | None) -> Parser:
     )
     add_results(parser)
     add_tracking_uri(parser)
+    add_tracking(parser)
     option("--cpus-per-trial", default="auto", metavar="N", help="cores per trial (default: 1, or 2 beside a GPU)")
     option("--gpus-per-trial", default="auto", metavar="N", help="GPUs per trial (default: 0.25 beside a GPU)")
     option(

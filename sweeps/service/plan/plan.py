@@ -28,6 +28,7 @@ from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.spec.figure import Figure
 from sweeps.service.spec.texts import name_problems
+from sweeps.service.text import digest
 from sweeps.service.trials.cell_results import CellResult, read_result
 from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.identity import is_identity
@@ -107,6 +108,11 @@ class Plan:
     def rows(self) -> dict[str, str]:
         """Trial identity -> name of its row."""
         return {cell.identity: cell.variant.name for cell in self.cells}
+
+    @property
+    def digest(self) -> str:
+        """Identifies title and cells: what a tracking server shows of the sweep besides its trials."""
+        return digest("\n".join([self.title, *(f"{cell} {cell.key}" for cell in self.cells)]))
 
     @property
     def folders(self) -> list[TrialFolder]:

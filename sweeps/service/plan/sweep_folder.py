@@ -8,13 +8,22 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mucon.errors import InputError
 from sweeps.service.text import redacted
-from sweeps.service.trials.json_files import ANY_KEY, UNREADABLE, damaged, leaves, read_json, set_aside, write_json
+from sweeps.service.trials.json_files import (
+    ANY_KEY,
+    UNREADABLE,
+    damaged,
+    leaves,
+    misfit,
+    read_json,
+    set_aside,
+    write_json,
+)
 from sweeps.service.trials.results_folder import ResultsFolder
 
 FORMAT_VERSION = 1
@@ -48,6 +57,20 @@ class SweepInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shipped:
+    """What a tracking server shows of a sweep.
+
+    Attributes:
+        sweep: digest of the plan whose tables the sweep's run has; empty if the last shipment was not complete.
+        trials: trial identity -> bytes of its journal when its run was brought up to date. Every attempt and every
+            evaluation appends to the journal.
+    """
+
+    sweep: str = ""
+    trials: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRecord:
     """A sweep as recorded in the results.
 
@@ -57,7 +80,7 @@ class SweepRecord:
         created: ISO time; the oldest of the sweeps that share a trial owns it. None if there is no such sweep.
         rows: trial identity -> row of the table.
         tables: name -> existing file.
-        shipped: the address of the tracking server that shows everything, without its password; True in older records.
+        shipped: address of a tracking server, without its password -> what it shows.
         started: start of the newest run, seconds since 1970; None in older records.
     """
 
@@ -66,7 +89,7 @@ class SweepRecord:
     created: str | None
     rows: Mapping[str, str]
     tables: Mapping[str, Path]
-    shipped: str | bool = True
+    shipped: Mapping[str, Shipped] = field(default_factory=dict)
     started: float | None = None
 
 
@@ -131,16 +154,18 @@ def write_sweep(results: ResultsFolder, sweep: SweepInfo, experiment_name: str, 
             "experiment": experiment_name,
             "created": earlier.created if earlier else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "started": time.time(),
-            "shipped": False,
+            "shipped": {uri: asdict(shown) for uri, shown in earlier.shipped.items()} if earlier else {},
             "rows": {**(earlier.rows if earlier else {}), **rows},
         },
     )
 
 
-def mark_shipped(folder: Path, uri: str) -> None:
-    """Records that the tracking server at an address shows everything; until then the same command ships again."""
+def mark_shipped(folder: Path, uri: str, shipped: Shipped) -> None:
+    """Records what the tracking server at an address shows; the same command ships what is missing from the record."""
     value = read_json(folder / FILE, versions=(FORMAT_VERSION,), hint=HINT)
-    write_json(folder / FILE, {**value, "command": redacted(value["command"]), "shipped": redacted(uri)})
+    earlier = value["shipped"] if isinstance(value.get("shipped"), dict) else {}
+    whole = {**earlier, redacted(uri): asdict(shipped)}
+    write_json(folder / FILE, {**value, "command": redacted(value["command"]), "shipped": whole})
 
 
 def read_sweep(folder: Path) -> SweepRecord | None:
@@ -219,11 +244,19 @@ def _read(path: Path) -> SweepRecord:
         experiment_name=value["experiment"],
         created=value["created"],
         rows=value["rows"],
-        shipped=value.get("shipped", True),
         started=value.get("started") if isinstance(value.get("started"), float) else None,
         tables={
             file.name: file
             for file in sorted(path.parent.iterdir())
             if file.suffix in TABLE_SUFFIXES and file.name != LIVE_PAGE and not leaves(file, path.parent)
         },
+        shipped=_shipped(value.get("shipped")),
     )
+
+
+def _shipped(value: object) -> dict[str, Shipped]:
+    """What was shipped where; nothing in the records of older programs, so that the sweep is compared once."""
+    if misfit(value, {ANY_KEY: {"sweep": str, "trials": {ANY_KEY: int}}}):
+        return {}
+    assert isinstance(value, dict)
+    return {uri: Shipped(sweep=shown["sweep"], trials=shown["trials"]) for uri, shown in value.items()}

@@ -26,6 +26,10 @@ NOTE_TAG = "mlflow.note.content"
 """The description on the page of a run."""
 NAMES_TAG = "metric_names"
 """Version of the names of a run's metrics, see `METRIC_NAMES`; absent in runs of version 1."""
+WRITER_TAG = "writer"
+"""The results folder that sends the run, see `writer_of`."""
+HEARD_TAG = "heard_at"
+"""Milliseconds since 1970 by the clock of the writer, which changes it while the run is running."""
 OWNER_TAG = "trained_by"
 """The sweep whose run is the parent of a trial's run; other sweeps that use the trial only set `sweep.NAME`."""
 
@@ -42,6 +46,11 @@ class Run:
     has_data: bool = False
 
     @property
+    def shipped_step(self) -> int:
+        """The newest epoch whose values the run has; 0 before the first."""
+        return int(self.tags.get(STEP_TAG, "0"))
+
+    @property
     def is_current(self) -> bool:
         """Whether its metrics have the names that this program sends."""
         return self.tags.get(NAMES_TAG) == METRIC_NAMES
@@ -49,7 +58,7 @@ class Run:
 
 def kept_tags(run: Run) -> dict[str, str]:
     """The tags of a run that its replacement gets at once; those that mark what was sent are left out."""
-    marks = (STEP_TAG, EVALUATIONS_TAG, WEIGHTS_TAG, "mlflow.runName")
+    marks = (STEP_TAG, EVALUATIONS_TAG, WEIGHTS_TAG, WRITER_TAG, HEARD_TAG, "mlflow.runName")
     return {name: value for name, value in run.tags.items() if name not in marks}
 
 
@@ -61,12 +70,16 @@ class Shipment:
         shipped: identities of the trials whose runs are up to date.
         pending: identity -> reason why the run is not up to date.
         unreachable: error message if the server could not be reached.
+        refused: identities of the pending trials of which the server refused a request.
+        elsewhere: identities of the pending trials whose runs another results folder sends.
         unreadable: reason why the record of the sweep could not be read; its trials are not shipped.
     """
 
     shipped: tuple[str, ...] = ()
     pending: Mapping[str, str] = field(default_factory=dict)
     unreachable: str | None = None
+    refused: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
     unreadable: str | None = None
 
     @property
@@ -119,14 +132,15 @@ def changes(run: Run, record: TrialRecord, tags: Mapping[str, str]) -> Changes:
         record: the trial's record.
         tags: further tags of the run, set by the sweep.
     """
-    shipped = int(run.tags.get(STEP_TAG, "0"))
+    shipped = run.shipped_step
     points = [point for point in record.curves if point.step > shipped]
     if record.tags.get(WEIGHTS_TAG, "") != run.tags.get(WEIGHTS_TAG, ""):
         points += record.scores
     sent = run.tags.get(EVALUATIONS_TAG, "").split()
     points += [point for name, scores in record.evaluations.items() if name not in sent for point in scores]
-    evaluations = " ".join(list(record.evaluations)[:MAX_EVALUATIONS_IN_TAG])
-    expected = {**record.tags, **tags, STEP_TAG: str(record.last_step), EVALUATIONS_TAG: evaluations}
+    evaluations = " ".join(list(dict.fromkeys([*record.evaluations, *sent]))[:MAX_EVALUATIONS_IN_TAG])
+    last = max(shipped, record.last_step)
+    expected = {**record.tags, **tags, STEP_TAG: str(last), EVALUATIONS_TAG: evaluations}
     return Changes(
         points=tuple(points),
         params={name: value for name, value in record.params.items() if name not in run.params},

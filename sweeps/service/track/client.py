@@ -6,12 +6,14 @@ Importing this module takes seconds; `Tracker.open` does it.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from sweeps.service.text import redacted
-from sweeps.service.track.changes import Run
+from sweeps.service.track.changes import WRITER_TAG, Run
+from sweeps.service.track.moved import follow
 from sweeps.service.track.records import DataSet, Point
 from sweeps.service.track.server import (
     ServerError,
@@ -37,22 +39,38 @@ class Client:
     Args:
         uri: address of the server.
         experiment: name of the experiment; a deleted one is restored, a missing one is created.
+        results: the results folder, where artifacts of a database without a server are stored.
+        writer: name of the results folder on the server.
+        create: whether to restore or create the experiment; otherwise a client without it finds no runs.
+
+    Attributes:
+        answered: time of the last answer, as `time.monotonic`.
 
     Raises (every method):
         ServerError: the server does not respond or rejects the request.
     """
 
-    def __init__(self, uri: str, experiment: str) -> None:
-        self._uri = uri
-        with _failures():
+    def __init__(
+        self, uri: str, experiment: str, results: Path | None = None, writer: str = "", *, create: bool = True
+    ) -> None:
+        self._uri, self._results, self._writer = uri, results, writer
+        self.answered = time.monotonic()
+        self._asked: float | None = None
+        with self._request():
             check_connection(uri)
             self._client = MlflowClient(uri, uri)
             remove_stray_folders(uri)
-            self.experiment = self._find_experiment(experiment)
+            self.experiment = self._find_experiment(experiment) if create else self._existing_experiment(experiment)
+
+    @property
+    def waiting(self) -> float:
+        """Seconds since the request that has no answer yet; 0 without one."""
+        asked = self._asked
+        return 0.0 if asked is None else time.monotonic() - asked
 
     def check(self) -> None:
         """Sends a minimal request, which fails only if the server does not respond."""
-        with _failures():
+        with self._request():
             check_connection(self._uri)
             self._client.get_experiment(self.experiment)
 
@@ -60,7 +78,9 @@ class Client:
         """The runs of the experiment that meet a condition in MLflow's filter language."""
         runs: list[Run] = []
         token = None
-        with _failures():
+        if not self.experiment:
+            return runs
+        with self._request():
             while True:
                 page = self._client.search_runs(
                     [self.experiment], condition, max_results=RUNS_PER_PAGE, page_token=token
@@ -70,26 +90,30 @@ class Client:
                 if not token:
                     return runs
 
+    def get_run(self, run_id: str) -> Run:
+        """A run."""
+        with self._request():
+            return _run(self._client.get_run(run_id))
+
     def create_run(self, name: str, tags: Mapping[str, str], started: int | None = None) -> Run:
         """Creates a run; `started` in milliseconds since 1970, None: now."""
-        with _failures():
+        with self._request():
             return _run(self._client.create_run(self.experiment, start_time=started, tags=tags, run_name=name))
 
     def delete_run(self, run_id: str) -> None:
         """Deletes a run; it can be restored on the server."""
-        with _failures():
+        with self._request():
             self._client.delete_run(run_id)
 
     def is_gone(self, run_id: str) -> bool:
         """Whether a run was deleted."""
-        try:
-            return bool(self._client.get_run(run_id).info.lifecycle_stage == "deleted")
-        except MlflowException as error:
-            if error.error_code == "RESOURCE_DOES_NOT_EXIST":
-                return True
-            raise ServerError(redacted(str(error))) from error
-        except Exception as error:
-            raise ServerError(redacted(str(error)) or type(error).__name__) from error
+        with self._request():
+            try:
+                return bool(self._client.get_run(run_id).info.lifecycle_stage == "deleted")
+            except MlflowException as error:
+                if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+                    return True
+                raise
 
     def log(
         self,
@@ -99,7 +123,7 @@ class Client:
         tags: Mapping[str, str] | None = None,
     ) -> None:
         """Sends values, parameters and tags in one request."""
-        with _failures():
+        with self._request():
             self._client.log_batch(
                 run_id,
                 [Metric(point.name, point.value, point.timestamp, point.step) for point in points],
@@ -109,61 +133,77 @@ class Client:
 
     def last_point(self, run_id: str, name: str) -> Point | None:
         """The value of a metric at its last step; None without values."""
-        with _failures():
+        return max(self.history(run_id, name), key=lambda point: (point.step, point.timestamp), default=None)
+
+    def history(self, run_id: str, name: str) -> list[Point]:
+        """All values of a metric."""
+        with self._request():
             history = self._client.get_metric_history(run_id, name)
-        points = [Point(metric.key, metric.value, metric.timestamp, metric.step) for metric in history]
-        return max(points, key=lambda point: (point.step, point.timestamp), default=None)
+        return [Point(metric.key, metric.value, metric.timestamp, metric.step) for metric in history]
 
     def log_data(self, run_id: str, data: DataSet) -> None:
         """Sets the recordings as the run's input."""
         dataset = Dataset(data.name, data.digest, "local", data.source, data.schema, data.profile)
-        with _failures():
+        with self._request():
             self._client.log_inputs(
                 run_id, datasets=[DatasetInput(dataset, [InputTag("mlflow.data.context", "training")])]
             )
 
     def log_json(self, run_id: str, value: Mapping[str, Any], name: str) -> None:
         """Uploads a JSON artifact."""
-        with _failures():
+        with self._request():
             self._client.log_dict(run_id, dict(value), name)
 
     def log_files(self, run_id: str, path: Path, artifact_path: str | None = None) -> None:
         """Uploads a file or directory as artifacts, below a path in the run."""
-        with _failures():
+        with self._request():
             send = self._client.log_artifacts if path.is_dir() else self._client.log_artifact
             send(run_id, str(path), artifact_path or None)
 
     def update(self, run_id: str, *, status: str | None = None, name: str | None = None) -> None:
         """Changes a run's status or name."""
-        with _failures():
+        with self._request():
             self._client.update_run(run_id, status=status, name=name)
 
     def end(self, run_id: str, status: str, ended: int | None = None) -> None:
         """Ends a run; `ended` in milliseconds since 1970, None: now."""
-        with _failures():
+        with self._request():
             self._client.set_terminated(run_id, status, ended)
 
+    @contextlib.contextmanager
+    def _request(self) -> Iterator[None]:
+        """Notes when the server was asked and has answered; every failure is a `ServerError`."""
+        self._asked = time.monotonic()
+        try:
+            yield
+            self.answered = time.monotonic()
+        except Exception as error:  # besides MLflow's own: those of requests, of SQLAlchemy and of a missing driver
+            raise ServerError(redacted(str(error)) or type(error).__name__) from error
+        finally:
+            self._asked = None
+
+    def _existing_experiment(self, name: str) -> str:
+        """The experiment's number; empty if there is none."""
+        experiment = self._client.get_experiment_by_name(name)
+        return "" if experiment is None or experiment.lifecycle_stage == "deleted" else str(experiment.experiment_id)
+
     def _find_experiment(self, name: str) -> str:
+        location = artifact_location(self._uri, self._results or Path())
         experiment = self._client.get_experiment_by_name(name)
         if experiment is None:
-            tags = {"mlflow.experimentKind": "custom_model_development"}
+            tags = {"mlflow.experimentKind": "custom_model_development", WRITER_TAG: self._writer}
             try:
-                return str(self._client.create_experiment(name, artifact_location(self._uri), tags))
+                return str(self._client.create_experiment(name, location, tags))
             except MlflowException as error:
                 if error.error_code != "RESOURCE_ALREADY_EXISTS":  # another process was faster
                     raise
                 experiment = self._client.get_experiment_by_name(name)
+        is_own = self._uri.startswith("sqlite:") or experiment.tags.get(WRITER_TAG) == self._writer != ""
+        if self._results is not None and location is not None and is_own:
+            follow(self._uri, experiment.artifact_location, location)
         if experiment.lifecycle_stage == "deleted":
             self._client.restore_experiment(experiment.experiment_id)
         return str(experiment.experiment_id)
-
-
-@contextlib.contextmanager
-def _failures() -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # besides MLflow's own: those of requests, of SQLAlchemy and of a missing driver
-        raise ServerError(redacted(str(error)) or type(error).__name__) from error
 
 
 def _run(run: Any) -> Run:

@@ -18,14 +18,16 @@ DEFAULT_PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "m
 CONNECT_SECONDS = 5.0
 """Time limit for connecting to a server."""
 UI_PORT = 5000
+MAX_MESSAGE_CHARACTERS = 300
+"""Characters of an error message that are shown."""
 SQLITE_HEADER = b"SQLite format 3\x00"
 
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # the tracker retries; the default blocks for four minutes
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
-    "MLFLOW_LOGGING_LEVEL": "WARNING",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # the tracker retries; the default blocks for four minutes
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "15",
+    "MLFLOW_LOGGING_LEVEL": "ERROR",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # saves two lines and one request per trial
 }
 """Variables that mlflow reads when it is imported."""
@@ -94,17 +96,39 @@ def check_connection(uri: str) -> None:
         socket.create_connection(address, CONNECT_SECONDS).close()
 
 
-def artifact_location(uri: str) -> str | None:
-    """Where a new experiment stores its artifacts; None if the server chooses the location.
+def unreachable(uri: str, error: Exception) -> InputError:
+    """The error for a tracking server that does not respond."""
+    return InputError(
+        Problem(
+            rule="unreachable",
+            place="--tracking-uri",
+            value=redacted(uri),
+            message=f"cannot reach the tracking server at {redacted(uri)} ({one_line(error)})",
+            hint="start it, or use --tracking off and `mucon-sweeps sync` later",
+        )
+    )
+
+
+def one_line(error: Exception) -> str:
+    """An error's message without secrets, on one line, cut to `MAX_MESSAGE_CHARACTERS`."""
+    return " ".join(redacted(str(error)).split())[:MAX_MESSAGE_CHARACTERS] or type(error).__name__
+
+
+def artifact_location(uri: str, results: Path = Path()) -> str | None:
+    """Where an experiment stores its artifacts; None if the server chooses the location.
+
+    Args:
+        uri: address of the server.
+        results: the results folder, for a database that is no file; by default the current folder.
 
     >>> artifact_location("sqlite:////data/results/mlflow.db")
     '/data/results/mlartifacts'
     >>> artifact_location("http://127.0.0.1:5000")
     """
     if uri.startswith("sqlite:///"):
-        folder = Path(unquote(uri.removeprefix("sqlite:///").partition("?")[0])).parent
-        return str(folder / "mlartifacts").replace("%", "%25")  # MLflow decodes it
-    return None if uri.startswith("http") else str(Path("mlartifacts").absolute())
+        results = Path(unquote(uri.removeprefix("sqlite:///").partition("?")[0])).parent
+    # MLflow decodes it
+    return None if uri.startswith("http") else str(results.absolute() / "mlartifacts").replace("%", "%25")
 
 
 def remove_stray_folders(uri: str) -> None:

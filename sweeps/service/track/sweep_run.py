@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mucon.config import flatten
 from sweeps.service.plan.sweep_folder import Outcome, SweepInfo
 from sweeps.service.text import param_text
-from sweeps.service.track.changes import NOTE_TAG, Run
+from sweeps.service.track.changes import NOTE_TAG, WRITER_TAG, Run
 from sweeps.service.track.description import description, source_tags
 from sweeps.service.track.names import safe_name
 from sweeps.service.track.records import Point
@@ -31,13 +31,14 @@ class SweepRun:
         client: the connection.
         sweep: the sweep.
         rows: trial identity -> row of the table.
+        writer: name of the results folder; empty if no other folder uses the server.
 
     Raises (every method):
         ServerError: the server does not respond or rejects a request.
     """
 
-    def __init__(self, client: Client, sweep: SweepInfo, rows: Mapping[str, str]) -> None:
-        self._client, self._sweep, self._rows = client, sweep, rows
+    def __init__(self, client: Client, sweep: SweepInfo, rows: Mapping[str, str], writer: str) -> None:
+        self._client, self._sweep, self._rows, self._writer = client, sweep, rows, writer
         self._run = Run(run_id="")
         self.find()
 
@@ -57,15 +58,22 @@ class SweepRun:
             self._run.status = "KILLED"
 
     def find(self) -> None:
-        """Finds or creates the run, and sets it to running."""
-        runs = self._client.search(f"tags.sweep = '{self._sweep.name}'")
+        """Finds or creates the run, and sets it to running.
+
+        The run of a sweep of the same name in another results folder is taken over unless it is running.
+        """
+        writer = {WRITER_TAG: self._writer} if self._writer else {}
+        runs = [
+            run
+            for run in self._client.search(f"tags.sweep = '{self._sweep.name}'")
+            if run.tags.get(WRITER_TAG, self._writer) == self._writer or run.status != "RUNNING"
+        ]
         if runs:
-            self._run = min(runs, key=lambda run: run.run_id)
+            self._run = min(runs, key=lambda run: (run.tags.get(WRITER_TAG) != self._writer, run.run_id))
         else:
-            self._run = self._client.create_run(
-                self._sweep.name, {"sweep": self._sweep.name, **source_tags(self._sweep.command)}
-            )
-        self._client.log(self._run.run_id, tags={NOTE_TAG: description(self._sweep, {})})
+            tags = {"sweep": self._sweep.name, **source_tags(self._sweep.command), **writer}
+            self._run = self._client.create_run(self._sweep.name, tags)
+        self._client.log(self._run.run_id, tags={NOTE_TAG: description(self._sweep, {}), **writer})
         if self._run.status != "RUNNING":
             self._client.update(self._run.run_id, status="RUNNING")
             self._run.status = "RUNNING"

@@ -7,7 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mucon.errors import InputError, Problem
-from sweeps.service.plan.sweep_folder import Outcome, SweepInfo, SweepRecord, mark_shipped, read_sweeps, write_links
+from sweeps.service.plan.sweep_folder import (
+    Outcome,
+    Shipped,
+    SweepInfo,
+    SweepRecord,
+    mark_shipped,
+    read_sweeps,
+    write_links,
+)
 from sweeps.service.text import redacted
 from sweeps.service.track.changes import Shipment
 from sweeps.service.track.tracker import PATIENCE_SECONDS, TRACKING_EXPERIMENT, Tracker
@@ -20,6 +28,7 @@ def sync(
     *,
     patience: float = PATIENCE_SECONDS,
     outcome_of: Callable[[str], Outcome | None] = lambda _: None,
+    digest_of: Callable[[str], str] = lambda _: "",
 ) -> dict[str, Shipment]:
     """Brings the runs of all sweeps and trials of a results folder up to date.
 
@@ -32,6 +41,7 @@ def sync(
         uri: address of the tracking server.
         patience: seconds per sweep during which a server that does not respond is asked again.
         outcome_of: returns what the sweep of a name has found; None if that is not known.
+        digest_of: returns the digest of the plan of a sweep; empty if that is not known.
 
     Returns:
         Sweep's name -> its shipment.
@@ -59,14 +69,15 @@ def sync(
         folders = [trials[identity] for identity in record.rows if identity in trials]
         for path in record.tables.values():
             _remove_secrets(path)
-        with Tracker(uri, record.experiment_name, record.sweep, record.rows) as tracker:
-            shipments[record.sweep.name] = tracker.finish(
-                folders, record.tables, patience, outcome_of(record.sweep.name)
-            )
+        name = record.sweep.name
+        tracker = Tracker(uri, record.experiment_name, record.sweep, record.rows, results)
+        tracker.check()
+        with tracker:
+            shipments[name] = tracker.finish(folders, record.tables, patience, outcome_of(name))
             if record.created is not None:
-                write_links(results.sweep(record.sweep.name), tracker.links)
-                if shipments[record.sweep.name].complete:
-                    mark_shipped(results.sweep(record.sweep.name), tracker.uri)
+                write_links(results.sweep(name), tracker.links)
+                shown = digest_of(name) if shipments[name].complete else ""
+                mark_shipped(results.sweep(name), tracker.uri, Shipped(sweep=shown, trials=tracker.settled))
     return shipments
 
 

@@ -17,26 +17,37 @@ from typing import TYPE_CHECKING
 
 from mucon.errors import InputError, Problem
 from sweeps.service.plan.sweep_folder import Links, Outcome, SweepInfo
-from sweeps.service.text import redacted
 from sweeps.service.track.changes import Shipment
 from sweeps.service.track.names import safe_name
+from sweeps.service.track.orphans import end_orphans
+from sweeps.service.track.probe import probe
 from sweeps.service.track.records import read_record
-from sweeps.service.track.seen import Seen, signature
-from sweeps.service.track.server import ServerError, check_connection, checked_uri, run_page, ui_command
+from sweeps.service.track.server import (
+    ServerError,
+    check_connection,
+    checked_uri,
+    one_line,
+    run_page,
+    ui_command,
+    unreachable,
+)
 from sweeps.service.track.sweep_run import SweepRun
-from sweeps.service.track.trial_runs import TrialRuns
+from sweeps.service.track.trial_runs import SentElsewhereError, TrialRuns
 from sweeps.service.trials.folder import State, TrialFolder
 from sweeps.service.trials.reading import TrialReading
+from sweeps.service.trials.results_folder import ResultsFolder
+from sweeps.service.trials.seen import Seen, signature
+from sweeps.service.trials.writer import writer_of
 
 if TYPE_CHECKING:
     from sweeps.service.track.client import Client
 
 TRACKING_EXPERIMENT = "mucon"
 """The MLflow experiment of all sweeps, because sweeps share trials."""
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 12.0
 """Seconds during which `finish` retries if the server does not respond."""
-MAX_MESSAGE_CHARACTERS = 300
-"""Characters of an error message that are shown."""
+ELSEWHERE_SECONDS = 60.0
+"""Seconds during which `finish` waits for another results folder that sends one of the trials."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +67,22 @@ class Tracker:
         experiment_name: MLflow's experiment; sweeps that share trials belong to the same one.
         sweep: the sweep, whose name identifies its parent run.
         rows: trial identity -> row of the table, for the names of the runs.
+        results: the results folder, whose runs no other folder sends; None: no other folder uses the server.
+        shipped: trial identity -> bytes of the journal up to which the server has the trial.
 
     Raises:
         InputError: an unsupported address, or a sweep's name that is not a valid tag.
     """
 
-    def __init__(self, uri: str, experiment_name: str, sweep: SweepInfo, rows: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        uri: str,
+        experiment_name: str,
+        sweep: SweepInfo,
+        rows: Mapping[str, str] | None = None,
+        results: ResultsFolder | None = None,
+        shipped: Mapping[str, int] | None = None,
+    ) -> None:
         if safe_name(sweep.name) != sweep.name:
             raise InputError(
                 Problem(rule="type", place="--name", value=sweep.name, expected="letters, digits and _ - . only")
@@ -70,6 +91,8 @@ class Tracker:
         self.experiment_name = experiment_name
         self.sweep = sweep
         self.rows = dict(rows or {})
+        self._results = results
+        self._shipped = dict(shipped or {})
         self._seen: dict[str, Seen] = {}
         self._connected: _Connected | None = None
 
@@ -87,23 +110,74 @@ class Tracker:
             sweep=self._page(self._open.parent.run_id),
             runs=self._page(),
             serve=None if self.uri.startswith("http") else ui_command(self.uri),
-            trials={identity: self._page(run.run_id) for identity, run in self._open.trials.known.items()},
+            trials={identity: self._page(run.run_id) for identity, run in dict(self._open.trials.known).items()},
         )
+
+    @property
+    def answered(self) -> float:
+        """Time of the server's last answer, as `time.monotonic`; 0 before the first one to `open`."""
+        return 0.0 if self._connected is None else self._connected.client.answered
+
+    @property
+    def waiting(self) -> float:
+        """Seconds since the request that the server has not answered yet; 0 without one."""
+        return 0.0 if self._connected is None else self._connected.client.waiting
+
+    @property
+    def settled(self) -> dict[str, int]:
+        """Trial identity -> bytes of the journal, of each trial that has ended and whose run has everything."""
+        return {
+            identity: seen.journal_bytes
+            for identity, seen in dict(self._seen).items()
+            if seen.state not in (None, State.RUNNING) and not seen.is_held
+        }
+
+    def check(self) -> None:
+        """Sends one request, and opens the tracker if only MLflow's client can tell whether the server accepts it.
+
+        Raises:
+            InputError: the server does not answer, is no MLflow server or rejects the request.
+        """
+        if not probe(self.uri, self.experiment_name):
+            self.open()
 
     def open(self) -> None:
         """Connects, finds or creates the experiment and the parent run, and finds the runs of the sweep's trials.
 
+        Runs of this results folder that a kill has left running are ended. Does nothing if the tracker is open.
+
         Raises:
             InputError: the server does not respond or rejects a request.
         """
+        if self._connected is not None:
+            return
         from sweeps.service.track.client import Client  # imports mlflow, which takes seconds
 
+        results = self._results
         try:
-            client = Client(self.uri, self.experiment_name)
-            parent = SweepRun(client, self.sweep, self.rows)
-            self._connected = _Connected(client, parent, TrialRuns(client, self.sweep, self.rows, parent))
+            writer = "" if results is None else writer_of(results)
+            client = Client(self.uri, self.experiment_name, None if results is None else results.path, writer)
+            parent = SweepRun(client, self.sweep, self.rows, writer)
+            trials = TrialRuns(client, self.sweep, self.rows, parent, writer)
+            if results is not None:
+                end_orphans(client, results, writer, {*self.rows, self.sweep.name})
         except (ServerError, OSError) as error:
             raise unreachable(self.uri, error) from error
+        for identity, size in self._shipped.items():
+            state = trials.state_shown(identity)
+            if state is not None:
+                self._seen[identity] = Seen(state, size, 0, is_held=False)
+        self._connected = _Connected(client, parent, trials)
+
+    def has_all(self, folder: TrialFolder) -> bool:
+        """Whether the trial is finished and its run had everything when it was last looked at."""
+        seen = self._seen.get(folder.identity)
+        return seen is not None and seen.state is State.FINISHED
+
+    def is_current(self, folder: TrialFolder) -> bool:
+        """Whether the directory has not changed since its run was brought up to date."""
+        seen = self._seen.get(folder.identity)
+        return seen is not None and seen.is_current(folder)
 
     def ship(self, folders: Iterable[TrialFolder]) -> Shipment:
         """Brings the runs of trials up to date; failures are returned, not raised.
@@ -115,24 +189,38 @@ class Tracker:
         """
         shipped: list[str] = []
         pending: dict[str, str] = {}
+        elsewhere: list[str] = []
+        refused: list[str] = []
         silence: str | None = None
         for folder in folders:
             try:
-                if not self._is_current(folder):
+                if not self.is_current(folder):
                     if silence is not None:
                         pending[folder.identity] = silence
                         continue
                     self._ship_one(folder)
+                elif self._seen[folder.identity].state is State.RUNNING and silence is None:
+                    self._open.trials.beat(folder.identity)
                 if self._seen[folder.identity].state is not None:
                     shipped.append(folder.identity)
             except InputError as error:
                 pending[folder.identity] = error.line
+            except SentElsewhereError as error:
+                pending[folder.identity] = str(error)
+                elsewhere.append(folder.identity)
             except (ServerError, OSError) as error:
-                pending[folder.identity] = _one_line(error)
+                pending[folder.identity] = one_line(error)
+                refused.append(folder.identity)
                 silence = self._silence()
             except (AttributeError, KeyError, TypeError, ValueError) as error:  # an odd directory; the others go on
-                pending[folder.identity] = f"{type(error).__name__}: {_one_line(error)}"
-        return Shipment(shipped=tuple(shipped), pending=pending, unreachable=silence)
+                pending[folder.identity] = f"{type(error).__name__}: {one_line(error)}"
+        return Shipment(
+            shipped=tuple(shipped),
+            pending=pending,
+            unreachable=silence,
+            refused=tuple(refused),
+            elsewhere=tuple(elsewhere),
+        )
 
     def finish(
         self,
@@ -150,21 +238,21 @@ class Tracker:
             outcome: what the sweep has found; None: the parent run keeps what it has.
         """
         every = list(folders)
-        deadline = time.monotonic() + patience
+        begun = time.monotonic()
         while True:
             try:
                 if self._open.parent.is_gone():
                     self._open.parent.find()
                     self._seen.clear()
                 shipment = self.ship(every)
-                if shipment.unreachable is None:
-                    seen = [self._seen.get(folder.identity) for folder in every]
-                    states = Counter((one.state if one else None) or State.MISSING for one in seen)
-                    self._open.parent.finish(states, tables, outcome or Outcome())
+                waits = time.monotonic() < begun + (ELSEWHERE_SECONDS if shipment.elsewhere else 0.0) and patience > 0
+                if shipment.unreachable is None and not waits:
+                    self._finish_parent(every, tables, outcome)
             except (ServerError, OSError) as error:
-                pending = {folder.identity: _one_line(error) for folder in every if not self._is_current(folder)}
-                shipment = Shipment(pending=pending, unreachable=_one_line(error))
-            if shipment.unreachable is None or time.monotonic() >= deadline:
+                pending = {folder.identity: one_line(error) for folder in every if not self.is_current(folder)}
+                shipment, waits = Shipment(pending=pending, unreachable=one_line(error)), False
+            failed = shipment.unreachable is not None or shipment.refused
+            if not waits and (not failed or time.monotonic() >= begun + patience):
                 return shipment
             time.sleep(min(1.0, patience))
 
@@ -192,31 +280,17 @@ class Tracker:
             self._open.trials.update(record, reading)
         self._seen[folder.identity] = Seen(record.state if record else None, size, n_results, is_held)
 
+    def _finish_parent(
+        self, folders: Iterable[TrialFolder], tables: Mapping[str, Path], outcome: Outcome | None
+    ) -> None:
+        seen = [self._seen.get(folder.identity) for folder in folders]
+        states = Counter((one.state if one else None) or State.MISSING for one in seen)
+        self._open.parent.finish(states, tables, outcome or Outcome())
+
     def _silence(self) -> str | None:
         """The error of a minimal request to the server; None if it responds."""
         try:
             self._open.client.check()
         except (ServerError, OSError) as error:
-            return _one_line(error)
+            return one_line(error)
         return None
-
-    def _is_current(self, folder: TrialFolder) -> bool:
-        seen = self._seen.get(folder.identity)
-        return seen is not None and seen.is_current(folder)
-
-
-def unreachable(uri: str, error: Exception) -> InputError:
-    """The error for a tracking server that does not respond."""
-    return InputError(
-        Problem(
-            rule="unreachable",
-            place="--tracking-uri",
-            value=redacted(uri),
-            message=f"cannot reach the tracking server at {redacted(uri)} ({_one_line(error)})",
-            hint="start it or use another one",
-        )
-    )
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(redacted(str(error)).split())[:MAX_MESSAGE_CHARACTERS]

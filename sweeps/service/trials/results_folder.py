@@ -35,6 +35,11 @@ class ResultsFolder:
         """Address of the tracking database inside the folder."""
         return sqlite_uri(self.path / "mlflow.db")
 
+    @property
+    def writer_path(self) -> Path:
+        """The file with the name under which the folder sends runs to a tracking server."""
+        return self.path / "writer.json"
+
     def trial(self, identity: str) -> TrialFolder:
         """The directory of a trial, whether it exists or not."""
         return TrialFolder(self.path / "trials" / identity)

@@ -1,0 +1,107 @@
+"""Compares a tracking server with a results folder; changes neither."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mucon.errors import InputError, some
+from sweeps.service.plan.sweep_folder import read_sweeps
+from sweeps.service.track.changes import WEIGHTS_TAG, Run
+from sweeps.service.track.probe import probe
+from sweeps.service.track.records import STATUS, Point, TrialRecord, read_record
+from sweeps.service.track.server import ServerError, checked_uri, exists, unreachable
+from sweeps.service.track.tracker import TRACKING_EXPERIMENT
+from sweeps.service.trials.folder import State
+from sweeps.service.trials.reading import TrialReading
+from sweeps.service.trials.results_folder import ResultsFolder
+
+if TYPE_CHECKING:
+    from sweeps.service.track.client import Client
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A difference between a results folder and a tracking server.
+
+    Attributes:
+        place: identity of a trial, or name of a sweep.
+        kind: `runs`, `status`, `weights`, `epochs`, `scores` or `unreadable`.
+        expected: what the results folder has.
+        found: what the server has.
+    """
+
+    place: str
+    kind: str
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.kind}: expected {self.expected}, found {self.found}"
+
+
+def compare(results: ResultsFolder, uri: str) -> list[Difference]:
+    """The differences between a results folder and a tracking server; empty if the server shows everything.
+
+    Raises:
+        InputError: the server does not answer or is no MLflow server.
+    """
+    client = None
+    if exists(uri):
+        uri = checked_uri(uri)
+        probe(uri, TRACKING_EXPERIMENT)
+        from sweeps.service.track.client import Client  # imports mlflow, which takes seconds
+    try:
+        client = Client(uri, TRACKING_EXPERIMENT, create=False) if exists(uri) else None
+        return list(_differences(results, client))
+    except (ServerError, OSError) as error:
+        raise unreachable(uri, error) from error
+
+
+def _differences(results: ResultsFolder, client: Client | None) -> Iterator[Difference]:
+    found: dict[str, list[Run]] = {}
+    for run in client.search("tags.trial LIKE '%'") if client else ():
+        found.setdefault(run.tags["trial"], []).append(run)
+    for folder in results.trials():
+        try:
+            record = read_record(TrialReading(folder))
+        except InputError as error:
+            yield Difference(place=folder.identity, kind="unreadable", expected="a whole trial", found=error.line)
+            continue
+        runs = found.get(folder.identity, [])
+        if record is not None and (client is None or len(runs) != 1):
+            yield Difference(place=folder.identity, kind="runs", expected="1", found=str(len(runs)))
+        elif record is not None and client is not None:
+            yield from _trial(record, runs[0], client)
+    sweeps, unreadable = read_sweeps(results)
+    for name, reason in unreadable.items():
+        yield Difference(place=name, kind="unreadable", expected="a record", found=reason)
+    for sweep in sweeps:
+        name = sweep.sweep.name
+        if client is None or not client.search(f"tags.sweep = '{name}'"):
+            yield Difference(place=name, kind="runs", expected="1", found="0")
+
+
+def _trial(record: TrialRecord, run: Run, client: Client) -> Iterator[Difference]:
+    """What the run of a trial lacks or has otherwise."""
+    expected = {"status": STATUS[record.state]}
+    found = {"status": run.status}
+    if record.state is State.FINISHED:
+        expected["weights"] = record.tags[WEIGHTS_TAG]
+        found["weights"] = run.tags.get(WEIGHTS_TAG, "none")
+    for kind, value in expected.items():
+        if found[kind] != value:
+            yield Difference(place=record.identity, kind=kind, expected=value, found=found[kind])
+    by_name: dict[str, list[Point]] = {}
+    for point in (*record.curves, *record.scores, *(p for points in record.evaluations.values() for p in points)):
+        by_name.setdefault(point.name, []).append(point)
+    for name, points in by_name.items():
+        wanted = Counter(point.step for point in points)
+        shown = Counter(point.step for point in client.history(run.run_id, name))
+        if wrong := sorted(step for step in wanted | shown if wanted[step] != shown[step]):
+            kind = "scores" if wrong == [0] else "epochs"
+            steps = f"{name} of epoch{'s' * (len(wrong) > 1)} {some(wrong)} once"
+            times = ", ".join(dict.fromkeys(str(shown[step]) for step in wrong))
+            yield Difference(place=record.identity, kind=kind, expected=steps, found=f"{times} times")

@@ -1,0 +1,137 @@
+"""The tracking of one run of a sweep, from the check before it to the record of what was shipped after it."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from mucon.errors import InputError
+from sweeps.service.plan.plan import Plan
+from sweeps.service.plan.sweep_folder import (
+    Outcome,
+    Shipped,
+    SweepInfo,
+    mark_shipped,
+    read_sweep,
+    write_links,
+    write_sweep,
+)
+from sweeps.service.text import redacted
+from sweeps.service.track.server import checked_uri, exists
+from sweeps.service.track.shipping import Shipping
+from sweeps.service.track.tracker import TRACKING_EXPERIMENT, Tracker
+from sweeps.service.trials.folder import TrialFolder
+from sweeps.service.trials.seen import journal_bytes
+
+
+def is_tracked(plan: Plan, uri: str | None) -> bool:
+    """Whether a tracking server shows the whole sweep, by the record of what was shipped; does not ask the server.
+
+    Args:
+        plan: the sweep.
+        uri: address of the server; None: nothing is tracked, and nothing is missing.
+    """
+    if uri is None:
+        return True
+    uri = checked_uri(uri)
+    shipped = _shipped(plan, uri)
+    return (
+        exists(uri)
+        and shipped.sweep == plan.digest
+        and all(shipped.trials.get(folder.identity, 0) == journal_bytes(folder) for folder in plan.folders)
+    )
+
+
+class Tracked:
+    """Tracks a run of a sweep; a context manager that ships while the trials run.
+
+    Args:
+        plan: the sweep.
+        info: facts for the tracking server.
+        uri: address of the server; None: nothing is tracked.
+        tell: receives the lines for the terminal.
+
+    Raises:
+        InputError: an unsupported address, or a sweep's name that is not a valid tag.
+    """
+
+    def __init__(self, plan: Plan, info: SweepInfo, uri: str | None, tell: Callable[[str], None]) -> None:
+        self._plan, self._info, self._tell = plan, info, tell
+        self._tracker: Tracker | None = None
+        self._shipping: Shipping | None = None
+        self._evaluations: dict[str, list[str]] = {}
+        for cell in plan.cells:
+            self._evaluations.setdefault(cell.identity, []).append(cell.evaluation)
+        if uri is not None:
+            shipped = _shipped(plan, checked_uri(uri)).trials
+            self._tracker = Tracker(uri, TRACKING_EXPERIMENT, info, plan.rows, plan.results, shipped)
+
+    @property
+    def address(self) -> str:
+        """The server without its password, or `off`."""
+        return "off" if self._tracker is None else redacted(self._tracker.uri)
+
+    def check(self) -> None:
+        """Sends one request to the server.
+
+        Raises:
+            InputError: the server does not answer, is no MLflow server or rejects the request.
+        """
+        if self._tracker is not None:
+            self._tracker.check()
+
+    def record(self) -> None:
+        """Records the sweep in the results folder, from which `sync` can ship it."""
+        write_sweep(self._plan.results, self._info, TRACKING_EXPERIMENT, self._plan.rows)
+
+    def __enter__(self) -> Tracked:
+        if self._tracker is not None:
+            self._shipping = Shipping(self._tracker, self._plan.folders, self._tell, self._waits_for)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and self._shipping is not None:
+            self._shipping.abandon()
+
+    def write_links(self) -> None:
+        """Writes the addresses of the runs, for the page; earlier ones stay if the server does not answer."""
+        links = None if self._shipping is None else self._shipping.links()
+        if links is not None:
+            write_links(self._plan.folder, links)
+
+    def finish(self, tables: Mapping[str, Path], outcome: Outcome) -> bool:
+        """Ships the rest and says what could not be shipped, or how to ship what was not tracked.
+
+        Args:
+            tables: name -> file.
+            outcome: what the sweep has found.
+
+        Returns:
+            Whether the server has everything; true if nothing is tracked.
+        """
+        results = self._plan.results.path
+        if self._tracker is None or self._shipping is None:
+            self._tell(f"not tracked; to send it to MLflow later: mucon-sweeps sync {shlex.quote(str(results))}")
+            return True
+        shipment = self._shipping.finish(tables, outcome)
+        for line in shipment.lines(results, self._tracker.uri):
+            self._tell(line)
+        shown = self._plan.digest if shipment.complete else ""
+        with contextlib.suppress(InputError, OSError):  # without the record the next command compares again
+            mark_shipped(self._plan.folder, self._tracker.uri, Shipped(sweep=shown, trials=self._tracker.settled))
+        return shipment.complete
+
+    def _waits_for(self, folder: TrialFolder) -> bool:
+        """Whether an evaluation of this sweep is missing in a trial's directory."""
+        return not all(folder.result_path(name).exists() for name in self._evaluations.get(folder.identity, ()))
+
+
+def _shipped(plan: Plan, uri: str) -> Shipped:
+    """What the server at an address shows of a sweep; nothing if the record is damaged."""
+    try:
+        record = read_sweep(plan.folder)
+    except InputError:
+        return Shipped()
+    return Shipped() if record is None else record.shipped.get(redacted(uri), Shipped())
