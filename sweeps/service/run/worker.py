@@ -36,6 +36,7 @@ from sweeps.service.run.budget.usage import Account
 from sweeps.service.run.reasons import reason_of
 from sweeps.service.text import printable, redacted
 from sweeps.service.triage.failures import Failure
+from sweeps.service.triage.output import collect, kept_output
 from sweeps.service.trials import journal, lease, provenance
 from sweeps.service.trials.cell_results import read_result
 from sweeps.service.trials.folder import State, TrialFolder
@@ -72,6 +73,7 @@ def run_trial(
     lease_duration: float = lease.LEASE_SECONDS,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     command: str = "",
+    keep_output: bool = False,
     failed: Callable[[Exception], None] = lambda _: None,
     stop_reason: Callable[[], str] = lambda: INTERRUPTED,
     account: Account | None = None,
@@ -87,6 +89,7 @@ def run_trial(
         lease_duration: seconds after which a trial is taken over from a process that does not renew its lease.
         checkpoint_seconds: seconds between two checkpoints, see `Method.train`.
         command: command line to record; default: that of this process.
+        keep_output: write what this process prints to the trial's log, rather than to its standard output and error.
         failed: receives the error that ended the trial, after it is recorded.
         stop_reason: why `should_stop` returned true.
         account: where the trial records what it uses; None if nobody asks.
@@ -117,7 +120,8 @@ def run_trial(
                     device = provenance.resolve_device(device)
                     hooks = (should_stop, report, failed, stop_reason, account)
                     attempt = _Attempt(trial, folder, held, written, device, *hooks, checkpoint_seconds)
-                    return attempt.run(command)
+                    with kept_output(folder, results.output(trial.identity)) if keep_output else nullcontext():
+                        return attempt.run(command)
     except SupersededError as lost:
         return Outcome(State.LOST, str(lost))  # nothing more is written
     return Outcome(*TrialReading(results.trial(trial.identity)).state(trial.evaluation))  # stopped before it began
@@ -133,6 +137,7 @@ def mark_failed(trial: Trial, results: ResultsFolder, reason: str) -> Outcome:
     if not folder.result_path(trial.evaluation).exists() and (held := lease.acquire(folder.path)) is not None:
         with suppress(SupersededError), held, Journal(folder.journal_path, held.writer()) as written:
             written.status(State.FAILED, reason=reason, host=socket.gethostname(), pid=os.getpid())
+            collect(folder, results.output(trial.identity))
     return Outcome(*TrialReading(folder).state(trial.evaluation))
 
 

@@ -8,6 +8,7 @@ trials/IDENTITY/
   lease-00000001-TOKEN/                    its unfinished files
   run/                                     the checkpoint
   traceback.txt                            of the last attempt, if it failed
+  worker.log                               last part of what its worker processes printed
   source.patch                             output of `git diff HEAD`, if the packages are in a modified working copy
   training.json                            seconds and sha256 of the weights; written when training has finished
   evaluations/EVALUATION/predictions/      PREDICTION.json: segmentations of the test videos
@@ -122,6 +123,11 @@ class TrialFolder:
     def traceback_path(self) -> Path:
         """Traceback of the last attempt, if it failed."""
         return self.path / "traceback.txt"
+
+    @property
+    def log_path(self) -> Path:
+        """Last part of what its worker processes printed."""
+        return self.path / "worker.log"
 
     @property
     def patch_path(self) -> Path:

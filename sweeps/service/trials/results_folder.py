@@ -69,6 +69,10 @@ class ResultsFolder:
         """Scratch directory of a running sweep, with its lease."""
         return self.path / "running" / name
 
+    def output(self, identity: str) -> Path:
+        """What the process that runs a trial prints, until it is added to the trial's log."""
+        return self.path / "running" / ".output" / f"{identity}.log"
+
     def find_trial(self, run: str) -> TrialFolder:
         """The directory of a trial that is named by its identity or by its directory (or `run` in it).
 

@@ -71,6 +71,7 @@ def train_trial(config: dict[str, Any]) -> None:
                 command=workplace.command,
                 stop_reason=workplace.stop_reason,
                 account=account,
+                keep_output=True,
             )
         )
         is_last = trial is trials[-1]
