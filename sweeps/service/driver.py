@@ -24,6 +24,7 @@ from sweeps.service.run.preflight import checked_placement, marked
 from sweeps.service.run.progress import Progress
 from sweeps.service.run.resources import Placement, place_trials
 from sweeps.service.run.source import PlannedTrials, priority_first
+from sweeps.service.run.stopping import StopAfterFailures
 from sweeps.service.tables.best import finished_facts, outcome_of
 from sweeps.service.tables.standing import Standing
 from sweeps.service.text import say
@@ -51,6 +52,7 @@ class Options:
         budget: limits on what the sweep uses.
         started: when the command began, on the monotonic clock.
         notify: address that receives notices; it may contain a secret.
+        stop_after_failures: number of trainings that fail with one cause after which the sweep stops; None: it goes on.
     """
 
     device: str
@@ -64,6 +66,7 @@ class Options:
     budget: Budget = field(default_factory=Budget)
     started: float = field(default_factory=time.monotonic)
     notify: str | None = None
+    stop_after_failures: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,12 +234,15 @@ def _train(
         mark=mark,
         sweep=plan.folder,
     )
+    stopping = StopAfterFailures(source, options.stop_after_failures, folder.reading, workplace.stop)
     with (
         Progress(console, {cell.key: cell for cell in plan.cells if cell.key in keys}) as progress,
         watched(plan, results, progress, budgeting, notices, workplace.stop_file, partial(say, console)) as listeners,
     ):
-        interrupted = run_trials(source, workplace, placement.each, listeners, placement.most)
-    return interrupted and not budgeting.has_stopped
+        interrupted = run_trials(stopping, workplace, placement.each, listeners, placement.most)
+    if stopping.group is not None:
+        say(console, f"stopped after --stop-after-failures {options.stop_after_failures}: {stopping.group.title}")
+    return interrupted and not budgeting.has_stopped and stopping.group is None
 
 
 def _counted(plan: Plan) -> str:

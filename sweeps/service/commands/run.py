@@ -130,6 +130,7 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
         budget=budget,
         started=started,
         notify=notify,
+        stop_after_failures=options.stop_after_failures,
     )
     return run_plan(plan, trials, chosen, console)
 
@@ -204,6 +205,12 @@ def script_parser(sweep: Sweep, program: str | None) -> Parser:
     option("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where trials compute (default: auto)")
     add_checkpoint_every(parser)
     add_budget(parser)
+    option(
+        "--stop-after-failures",
+        type=_positive,
+        metavar="K",
+        help="stop after K trainings that fail with one cause; running trials write a checkpoint (default: go on)",
+    )
     option("--dry-run", action="store_true", help="list the cells, their states and an estimate; train nothing")
     return parser
 

@@ -135,9 +135,11 @@ def mark_failed(trial: Trial, results: ResultsFolder, reason: str) -> Outcome:
     """
     folder = results.trial(trial.identity)
     if not folder.result_path(trial.evaluation).exists() and (held := lease.acquire(folder.path)) is not None:
-        with suppress(SupersededError), held, Journal(folder.journal_path, held.writer()) as written:
-            written.status(State.FAILED, reason=reason, host=socket.gethostname(), pid=os.getpid())
-            collect(folder, results.output(trial.identity))
+        with suppress(SupersededError), held:
+            mine = TrialFolder(folder.path, held.writer())
+            with Journal(mine.journal_path, mine.writer) as written:
+                written.status(State.FAILED, reason=reason, host=socket.gethostname(), pid=os.getpid())
+            collect(mine, results.output(trial.identity))
     return Outcome(*TrialReading(folder).state(trial.evaluation))
 
 
