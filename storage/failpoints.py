@@ -2,7 +2,7 @@
 
 The environment variable names the point, the count and the action: `MUCON_FAILPOINT="storage.writer.manifest:1:kill"`
 kills the process with SIGKILL when it reaches that point for the first time. Without the variable, `reach` does
-nothing.
+nothing. Several settings are separated by commas.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections import Counter
 VARIABLE = "MUCON_FAILPOINT"
 """Environment variable, `name:count:action`."""
 
-ACTIONS = ("kill", "stop", "raise", "hang", "slow")
+ACTIONS = ("kill", "abort", "stop", "raise", "memory", "hang", "slow")
 SLOW_SECONDS = 0.2
 
 _reached: Counter[str] = Counter()
@@ -29,36 +29,41 @@ class FailpointError(RuntimeError):
 def reach(name: str) -> None:
     """Marks a failpoint and causes its failure if the environment variable asks for one here.
 
-    Actions: `kill` ends the process with SIGKILL, `stop` freezes it by SIGSTOP until SIGCONT, `raise` raises, `hang`
-    waits forever, `slow` waits for a moment, also each later time.
+    Actions: `kill` ends the process with SIGKILL, `abort` as native code does, `stop` freezes it by SIGSTOP until
+    SIGCONT, `raise` and `memory` raise, `hang` waits forever, `slow` waits for a moment, also each later time.
 
     Args:
         name: such as `storage.writer.manifest`.
 
     Raises:
         FailpointError: the action is `raise`.
+        MemoryError: the action is `memory`.
         ValueError: the variable is not `name:count:action` with a count of at least 1 and a known action.
     """
-    setting = os.environ.get(VARIABLE)
-    if not setting:
-        return
-    failpoint, count, action = _parsed(setting)
-    if failpoint != name:
-        return
-    _reached[name] += 1
-    if action == "slow" and _reached[name] >= count:
+    for setting in filter(None, os.environ.get(VARIABLE, "").split(",")):
+        failpoint, count, action = _parsed(setting)
+        if failpoint == name:
+            _reached[setting] += 1
+            if _reached[setting] == count or (action == "slow" and _reached[setting] > count):
+                _fail(name, count, action)
+
+
+def _fail(name: str, count: int, action: str) -> None:
+    if action == "slow":
         time.sleep(SLOW_SECONDS)
-        return
-    if _reached[name] != count:
         return
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     if action == "stop":
         os.kill(os.getpid(), signal.SIGSTOP)
         return
+    if action == "abort":
+        os.abort()
+    if action == "memory":
+        raise MemoryError
     if action == "hang":
         threading.Event().wait()
-    raise FailpointError(f"failpoint {name} reached {count} times ({VARIABLE}={setting})")
+    raise FailpointError(f"failpoint {name} reached {count} times ({VARIABLE}={name}:{count}:{action})")
 
 
 def _parsed(setting: str) -> tuple[str, int, str]:

@@ -73,9 +73,10 @@ class MuCon:
         return videos
 
     def n_parameters(self, config: TrainConfig, videos: Sequence[Video], vocabulary: Vocabulary) -> int:
-        """Weights of the network for these videos."""
+        """Weights of the network for these videos; no memory is allocated for them."""
         size = network_size(videos, vocabulary, videos[0].dim)
-        model = build_model(size, config.backbone, config.segment_branch, seed=config.seed)
+        with torch.device("meta"):
+            model = build_model(size, config.backbone, config.segment_branch, seed=config.seed)
         return sum(parameter.numel() for parameter in model.parameters())
 
     def pooling(self, config: TrainConfig) -> int:

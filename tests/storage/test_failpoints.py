@@ -36,6 +36,19 @@ def test_raise_raises_once_and_names_the_moment(monkeypatch):
     assert reach("only.in.this.test") is None
 
 
+def test_memory_raises_as_a_full_memory_does_and_several_settings_are_separated_by_commas(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "several.one:1:memory,several.two:2:raise")
+    with pytest.raises(MemoryError):
+        reach("several.one")
+    assert reach("several.two") is None
+    with pytest.raises(FailpointError):
+        reach("several.two")
+
+
+def test_abort_ends_the_process_as_native_code_does():
+    assert run("reach('here')", "here:1:abort").returncode == -signal.SIGABRT
+
+
 def test_hang_waits_until_it_is_killed():
     process = subprocess.Popen(
         [sys.executable, "-c", "from storage.failpoints import reach; print(1, flush=True); reach('x'); print(2)"],

@@ -93,8 +93,9 @@ class FrameMethod(Generic[C]):
         return [video for video in _with_labels(config, videos) if video.labelled]
 
     def n_parameters(self, config: C, videos: Sequence[Video], vocabulary: Vocabulary) -> int:
-        """Weights of the network for these videos."""
-        network = build_network(config.network, videos[0].dim, vocabulary.n_actions, seed=config.seed)
+        """Weights of the network for these videos; no memory is allocated for them."""
+        with torch.device("meta"):
+            network = build_network(config.network, videos[0].dim, vocabulary.n_actions, seed=config.seed)
         return sum(parameter.numel() for parameter in network.parameters())
 
     def pooling(self, config: C) -> int:

@@ -232,6 +232,7 @@ class _Attempt:
             raise
         self._record_start(command, {"data": {"dim": store.manifest.dim, "dtype": store.manifest.dtype}})
         self._check_data(store)
+        failpoints.reach(f"sweeps.worker.begun.{self.trial.identity}")
         try:
             self._do_the_rest(store)
         except InputError as error:

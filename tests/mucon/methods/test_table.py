@@ -266,6 +266,14 @@ def test_an_epoch_has_a_step_for_each_visited_video(tmp_path: Path, method: Meth
     assert reports[0].step == len(method.visited(config, small_videos(5))) == (5 if name == "mucon" else 2)
 
 
+def test_weights_are_counted_without_memory_for_them(method: Method, name: str):
+    path = "backbone.channels" if name == "mucon" else "network.maps"
+    n_weights = method.n_parameters(small(name).override(path, 2**20), small_videos(N_VIDEOS), VOCABULARY)
+    assert n_weights > 2**20
+    if name != "frame_mlp":
+        assert n_weights > 2**40, "more than any machine has"
+
+
 @pytest.mark.parametrize("labelled", [True, False])
 def test_a_quick_configuration_trains_one_epoch_without_scores(
     tmp_path: Path, method: Method, name: str, labelled: bool
