@@ -36,7 +36,7 @@ from sweeps.service.run.budget.usage import Account
 from sweeps.service.run.reasons import reason_of
 from sweeps.service.text import printable, redacted
 from sweeps.service.triage.failures import Failure
-from sweeps.service.triage.output import collect, kept_output
+from sweeps.service.triage.output import collect, kept_output, tail
 from sweeps.service.trials import journal, lease, provenance
 from sweeps.service.trials.cell_results import read_result
 from sweeps.service.trials.folder import State, TrialFolder
@@ -138,8 +138,12 @@ def mark_failed(trial: Trial, results: ResultsFolder, reason: str) -> Outcome:
         with suppress(SupersededError), held:
             mine = TrialFolder(folder.path, held.writer())
             with Journal(mine.journal_path, mine.writer) as written:
-                written.status(State.FAILED, reason=reason, host=socket.gethostname(), pid=os.getpid())
-            collect(mine, results.output(trial.identity))
+                raw = results.output(trial.identity)
+                crash = Failure.in_output(tail(raw))
+                failure = None if crash is None else crash.to_dict()
+                host, pid = socket.gethostname(), os.getpid()
+                written.status(State.FAILED, reason=reason, host=host, pid=pid, failure=failure)
+                collect(mine, raw)
     return Outcome(*TrialReading(folder).state(trial.evaluation))
 
 

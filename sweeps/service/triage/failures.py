@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -54,11 +54,28 @@ class Failure:
         message = printable(redacted(" ".join(message.split())))[:MOST_CHARACTERS]
         found: dict[str, Any] = {"exception": type(error).__name__, "message": message, "rule": rule}
         for frame, line in traceback.walk_tb(error.__traceback__):
-            path = Path(frame.f_code.co_filename)
-            if path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in OURS:
-                place = {"file": path.relative_to(ROOT).as_posix(), "function": frame.f_code.co_qualname}
-                found |= {**place, "line": line}
+            place = _ours(Path(frame.f_code.co_filename))
+            if place is not None:
+                found |= {"file": place, "line": line, "function": frame.f_code.co_qualname}
         return cls(**found)
+
+    @classmethod
+    def in_output(cls, text: str) -> Self | None:
+        r"""The last crash of native code that Python's fault handler reports in a process's output; None without one.
+
+        >>> Failure.in_output("Fatal Python error: Aborted\n\nStack (most recent call first):\n").message
+        'Aborted'
+        """
+        _, found, dump = text.rpartition("Fatal Python error: ")
+        if not found:
+            return None
+        message, _, frames = dump.partition("\n")
+        crash = cls(exception="crash", message=message.strip()[:MOST_CHARACTERS])
+        current = frames.partition("Current thread")[2] or frames  # other threads may come first
+        for path, line, function in _DUMPED_FRAME.findall(current):
+            if (place := _ours(Path(path))) is not None:
+                return replace(crash, file=place, line=int(line), function=function)
+        return crash
 
     @classmethod
     def recorded(cls, record: Mapping[str, Any] | None) -> Self | None:
@@ -69,6 +86,15 @@ class Failure:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for the journal."""
         return asdict(self)
+
+
+_DUMPED_FRAME = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
+
+
+def _ours(path: Path) -> str | None:
+    """The path of a source of this project, relative to the folder of the packages; None for other sources."""
+    relative = path.relative_to(ROOT) if path.is_relative_to(ROOT) else Path()
+    return relative.as_posix() if relative.parts and relative.parts[0] in OURS else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +118,9 @@ class Failed:
     @property
     def text(self) -> str:
         """Exception and message, or the reason."""
-        return f"{self.failure.exception}: {self.failure.message}" if self.failure else self.reason or "no reason"
+        if self.failure is None:
+            return _POSSIBLE_CAUSES.sub("", self.reason or "no reason is recorded")
+        return f"{self.failure.exception}: {self.failure.message}".removesuffix(": ")
 
     @property
     def cause(self) -> tuple[str, str]:
@@ -143,6 +171,8 @@ _CAUSES = tuple(
     )
 )
 """Name, pattern of rule and text, and hint of each known cause; the first one that matches counts."""
+_POSSIBLE_CAUSES = re.compile(r" [A-Z][^.]* (common|potential root) causes.*", re.DOTALL)
+"""What Ray knows of processes that die, whatever has happened."""
 _NAMES = re.compile(
     r"""'[^']*'|"[^"]*"|(?<!\w)[\w.~-]*/[^\s:,;)]+|\b0x[0-9a-f]+\b|\b(?=\w*\d)[0-9a-f]{8,}\b|\d[\d.,]*(?:e[+-]?\d+)?""",
     re.IGNORECASE,
@@ -237,7 +267,7 @@ def _group(failed: list[Failed]) -> FailureGroup:
         state=example.state,
         cause=cause or (failure.exception if failure else ""),
         where=f"{failure.function} ({failure.file}:{failure.line})" if failure and failure.file else "",
-        message=failure.message if failure else example.reason or "no reason recorded",
+        message=(failure and failure.message) or example.text,
         hint=hint,
         trials=tuple(one.identity for one in failed),
         example=example.name,
