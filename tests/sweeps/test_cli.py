@@ -258,7 +258,9 @@ def test_slots_are_what_fits_on_each_machine(
     assert each.slots(nodes) == slots
 
 
-@pytest.mark.parametrize("command", ["", "run", "list", "report", "compare", "reproduce", "sync"])
+@pytest.mark.parametrize(
+    "command", ["", "run", "list", "report", "compare", "reproduce", "sync", "status", "logs", "debug", "history"]
+)
 def test_every_help_shows_an_example(capsys: pytest.CaptureFixture[str], command: str) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(None, [*command.split(), "--help"])
@@ -289,7 +291,7 @@ def test_a_damaged_trial_does_not_stop_the_plan_of_the_others(
         assert states[identity] in ("damaged", "missing")
 
 
-@pytest.mark.parametrize("command", ["history", "status", "report", "stop"])
+@pytest.mark.parametrize("command", ["history", "status", "report", "stop", "logs", "debug"])
 def test_a_name_that_is_too_long_for_a_file_is_unknown(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
 ) -> None:

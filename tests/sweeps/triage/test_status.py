@@ -217,6 +217,10 @@ def test_a_metric_of_every_epoch_is_printed(tmp_path: Path, capsys: pytest.Captu
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("\t")[0] for line in lines] == ["1", "2", "3"]
     assert main(arguments=["history", *words, "loss.total", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == [[int(e), float(v)] for e, v in (line.split("\t") for line in lines)]
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["values"] == [[int(e), float(v)] for e, v in (line.split("\t") for line in lines)]
+    assert (shown["format_version"], shown["metric"], shown["identity"]) == (1, "loss.total", folder.identity)
+    assert main(arguments=["history", *words, "--json"]) == 0
+    assert "loss.total" in json.loads(capsys.readouterr().out)["metrics"]
     assert main(arguments=["history", *words, "loss.totl"]) == 2
     assert "'loss.total'" in capsys.readouterr().err
