@@ -1,1 +1,1 @@
-"""Why cells have no result: groups of failures, the lines of a trial's log, and the nearest recorded trial."""
+"""The states of sweeps and trials, and why a cell has no result: failures, logs, and the nearest recorded trial."""
