@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from sweeps.service.stats.significance import (
     LEVEL,
@@ -75,6 +74,8 @@ def ranking(values: Any, *, higher_is_better: bool = True) -> Ranking:
     difference = None
     groups: tuple[tuple[int, ...], ...] = ()
     if friedman.p is not None:
+        from scipy import stats  # takes half a second, and only sweeps over several splits need it
+
         q = float(stats.studentized_range.ppf(1 - LEVEL, k, np.inf))
         difference = q * math.sqrt(rank_variance(ranks) / (n_blocks * n_seeds))
         groups = _groups([float(mean_ranks[i]) for i in order], order, difference) if friedman.significant else (order,)

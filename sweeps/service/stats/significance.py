@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
 from mucon.errors import InputError, Problem
 
@@ -118,7 +118,7 @@ def welch_over_seeds(
     if varies:
         statistic = difference / math.sqrt(sum(errors))
         freedom = sum(errors) ** 2 / sum(error**2 / (n - 1) for error, n in zip(errors, sizes, strict=True))
-        p = float(2 * stats.t.sf(abs(statistic), freedom))
+        p = float(2 * special.stdtr(freedom, -abs(statistic)))
     else:
         statistic = math.copysign(math.inf, difference) if difference else 0.0
         p = 2 / math.comb(sum(sizes), sizes[0]) if difference else 1.0
@@ -145,7 +145,7 @@ def smallest_pairwise_p(samples: Sequence[Sequence[float]]) -> float:
     first, second, sums = first[varies], second[varies], sums[varies]
     statistics = np.abs(means[first] - means[second]) / np.sqrt(sums)
     freedom = sums**2 / (errors[first] ** 2 / (sizes[first] - 1) + errors[second] ** 2 / (sizes[second] - 1))
-    return float(min([1.0, *plain, *(2 * stats.t.sf(statistics, freedom))]))
+    return float(min([1.0, *plain, *(2 * special.stdtr(freedom, -statistics))]))
 
 
 def block_ranks(values: Any, *, higher_is_better: bool = True) -> Floats:
@@ -165,7 +165,14 @@ def block_ranks(values: Any, *, higher_is_better: bool = True) -> Floats:
     k, n_blocks, n_seeds = table.shape
     signed = table if higher_is_better else -table
     by_block = signed.transpose(1, 0, 2).reshape(n_blocks, k * n_seeds)
-    ranks: Floats = stats.rankdata(by_block, axis=1).reshape(n_blocks, k, n_seeds).transpose(1, 0, 2)
+    ranks: Floats = np.stack([_ranks(block) for block in by_block])
+    return ranks.reshape(n_blocks, k, n_seeds).transpose(1, 0, 2)
+
+
+def _ranks(values: Floats) -> Floats:
+    """Ranks from 1; ties share their mean, that of the places before which and after which they can be inserted."""
+    ascending = np.sort(values)
+    ranks: Floats = (ascending.searchsorted(values, "left") + ascending.searchsorted(values, "right") + 1) / 2
     return ranks
 
 
@@ -221,7 +228,7 @@ def friedman_with_replicates(values: Any, *, higher_is_better: bool = True, comp
     return replace(
         shared,
         statistic=statistic,
-        p=float(stats.chi2.sf(statistic, k - 1)),
+        p=float(special.chdtrc(k - 1, statistic)),
         direction=int(np.sign(deviations[0])) if k == 2 else 0,
     )
 
@@ -233,7 +240,7 @@ def smallest_attainable_p(blocks: int, replicates: int, k: int = 2) -> float:
     [0.1213, 0.0495, 0.009]
     """
     statistic = blocks * replicates**2 * (k**2 - 1) / (k * replicates + 1)
-    return float(stats.chi2.sf(statistic, k - 1))
+    return float(special.chdtrc(k - 1, statistic))
 
 
 def seeds_needed(blocks: int, k: int = 2, comparisons: int = 1) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 from mucon.errors import InputError, Problem
 from mucon.metrics.catalogue import DECIMALS, SCALES, Unit
@@ -69,7 +69,7 @@ class Summary:
         std = float(seeds.std(ddof=1))
         if n < MIN_SEEDS:
             return cls(mean, std, n)
-        half = float(stats.t.ppf((1 + confidence) / 2, n - 1)) * std / math.sqrt(n)
+        half = float(special.stdtrit(n - 1, (1 + confidence) / 2)) * std / math.sqrt(n)
         return cls(mean, std, n, (mean - half, mean + half))
 
     def parts(self, unit: Unit) -> tuple[str, str | None]:
