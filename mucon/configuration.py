@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import inspect
 import math
 import re
@@ -113,7 +114,7 @@ class Config:
 
     def differences(self) -> dict[str, Any]:
         """The values, by path, that differ from the defaults, in the order of the fields."""
-        default = flatten(type(self)().to_dict())
+        default = self._defaults()
         return {path: value for path, value in flatten(self.to_dict()).items() if value != default[path]}
 
     def trained_differences(self) -> dict[str, Any]:
@@ -141,8 +142,14 @@ class Config:
 
     def with_defaults(self, paths: Iterable[str]) -> Self:
         """A copy with the defaults at some paths."""
-        default = flatten(type(self)().to_dict())
+        default = self._defaults()
         return self.with_values({path: default[path] for path in paths})
+
+    @classmethod
+    @functools.cache
+    def _defaults(cls) -> Mapping[str, Any]:
+        """The default of every leaf by dotted path, as a plain value."""
+        return MappingProxyType(flatten(cls().to_dict()))
 
 
 def flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -160,17 +167,24 @@ def flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def field_types(config: type, prefix: str = "") -> dict[str, Any]:
+def field_types(config: type) -> Mapping[str, Any]:
     """The type of every leaf by dotted path."""
+    key: Any = config  # mypy takes a class for one of its instances, which need not be hashable
+    types_by_path: Mapping[str, Any] = _field_types(key)
+    return types_by_path
+
+
+@functools.cache
+def _field_types(config: type, prefix: str = "") -> Mapping[str, Any]:
     leaves: dict[str, Any] = {}
     hints = typing.get_type_hints(config)
     for f in dataclasses.fields(config):
         kind = hints[f.name]
         if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-            leaves.update(field_types(kind, f"{prefix}{f.name}."))
+            leaves.update(_field_types(kind, f"{prefix}{f.name}."))
         else:
             leaves[prefix + f.name] = kind
-    return leaves
+    return MappingProxyType(leaves)
 
 
 def field_texts(config: type, prefix: str = "") -> dict[str, str]:

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
@@ -53,14 +53,32 @@ class VideoFacts:
         )
 
 
+class Canonical(NamedTuple):
+    """The canonical form of a value, as JSON: a part that several digests share is converted once.
+
+    >>> digest({"seed": 1, "settings": Canonical.of({"a": 0.1})}) == digest({"seed": 1, "settings": {"a": 0.1}})
+    True
+    """
+
+    json: str
+
+    @classmethod
+    def of(cls, value: object) -> Canonical:
+        """The form of a value, see `canonical`."""
+        return cls(_text(canonical(value)))
+
+
 def digest(value: object) -> str:
     """Hashes a value's canonical form.
 
     >>> digest({"a": 1, "b": (0.1,)}) == digest({"b": [0.1], "a": 1}), digest(1) == digest(1.0)
     (True, False)
     """
-    text = json.dumps(canonical(value), separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+    return hashlib.sha256(_text(canonical(value)).encode()).hexdigest()[:DIGITS]
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True)
 
 
 def canonical(value: object) -> Any:
@@ -75,6 +93,8 @@ def canonical(value: object) -> Any:
     """
     if value is None or isinstance(value, bool | int | str):
         return [type(value).__name__, str(value)]
+    if isinstance(value, Canonical):
+        return json.loads(value.json)
     if isinstance(value, float):
         if math.isnan(value):
             raise ValueError("NaN is not equal to itself and so has no identity")

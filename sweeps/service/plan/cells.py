@@ -12,7 +12,7 @@ from mucon.method import training_of
 from mucon.methods import method_named
 from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Collection, Experiment
-from sweeps.service.trials.trial import Trial
+from sweeps.service.trials.trial import Trial, TrialSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ def expand(
     settings: Callable[[str], Mapping[str, object]],
     seeds: Sequence[int],
     splits: Sequence[str],
-    fingerprint: Callable[[str, Config], str],
+    fingerprint: Callable[[str, Config, int], str],
     store: str,
     device: str = "cpu",
 ) -> dict[Cell, Trial]:
@@ -102,7 +102,7 @@ def expand(
         settings: returns the settings of the command line for a method; they take precedence over the rows'.
         seeds: one trial each.
         splits: names.
-        fingerprint: returns the fingerprint of a split's data for a configuration.
+        fingerprint: returns the fingerprint of a split's data for a configuration and a seed.
         store: absolute path of the store.
         device: see `mucon.device.planned_precision`.
 
@@ -113,19 +113,16 @@ def expand(
     Raises:
         InputError: an unknown setting, a wrong value, or rows that become the same trial.
     """
-    configs = [(row, usable(config, device)) for row, config in row_configs(experiment, base, settings)]
+    rows = [
+        (row, TrialSettings.of(usable(config, device), task=row.task, method=row.method))
+        for row, config in row_configs(experiment, base, settings)
+    ]
     trials: dict[Cell, Trial] = {}
     for seed in seeds:
         for split in splits:
-            for variant, config in configs:
-                seeded = config.override("seed", seed)
-                trial = Trial.of(
-                    seeded,
-                    split=split,
-                    data_fingerprint=fingerprint(split, seeded),
-                    store=store,
-                    task=variant.task,
-                    method=variant.method,
+            for variant, shared in rows:
+                trial = shared.trial(
+                    seed, split=split, data_fingerprint=fingerprint(split, shared.config, seed), store=store
                 )
                 cell = Cell(
                     variant=variant, split=split, seed=seed, identity=trial.identity, evaluation=trial.evaluation

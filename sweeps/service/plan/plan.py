@@ -150,6 +150,7 @@ class Plan:
 
 def _part_to_dict(part: Part) -> dict[str, Any]:
     shape = part.experiment
+    places = {row.labels: place for place, row in enumerate(shape.variants)}
     return {
         "name": shape.name,
         "title": shape.title,
@@ -161,8 +162,7 @@ def _part_to_dict(part: Part) -> dict[str, Any]:
         "rows": [{**asdict(row), "settings": dict(row.settings)} for row in shape.variants],
         "settings": [dict(settings) for settings in part.settings],
         "cells": [
-            [shape.variants.index(cell.variant), cell.split, cell.seed, cell.identity, cell.evaluation]
-            for cell in part.cells
+            [places[cell.variant.labels], cell.split, cell.seed, cell.identity, cell.evaluation] for cell in part.cells
         ],
     }
 
@@ -266,15 +266,15 @@ def _settings(table: Experiment, cells: Mapping[Cell, Trial]) -> tuple[Mapping[s
     return tuple(by_row[id(row)] for row in table.variants)
 
 
-def _fingerprints(facts: Mapping[str, SplitFacts]) -> Callable[[str, Config], str]:
-    """Returns the fingerprint of a split's data for a configuration; cells with the same data share it."""
+def _fingerprints(facts: Mapping[str, SplitFacts]) -> Callable[[str, Config, int], str]:
+    """Returns the fingerprint of a split's data for a configuration and a seed; cells with the same data share it."""
     fingerprints: dict[tuple[str, float, int | None], str] = {}
 
-    def fingerprint(split: str, config: Config) -> str:
+    def fingerprint(split: str, config: Config, seed: int) -> str:
         share = training_of(config).labelled
-        key = (split, share, config.seed if share else None)
+        key = (split, share, seed if share else None)
         if key not in fingerprints:
-            fingerprints[key] = facts[split].fingerprint(share, config.seed)
+            fingerprints[key] = facts[split].fingerprint(share, seed)
         return fingerprints[key]
 
     return fingerprint

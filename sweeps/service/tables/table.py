@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -150,7 +150,7 @@ def make_table(
     """
     names = [variant.name for variant in experiment.variants]
     default = names.index(experiment.default_row) if experiment.default_row is not None else None
-    by_row = [[cell for cell in cells if cell.variant is variant] for variant in experiment.variants]
+    by_row = list(cells_by_row(experiment, cells).values())
     columns = [_compared(default, column, by_row, results) for column in experiment.columns]
     compared = [column for column in columns if column.is_compared]
     rows = [
@@ -189,6 +189,14 @@ def make_table(
             missing=tuple(missing_notes(cells, results)),
         ),
     )
+
+
+def cells_by_row(experiment: Experiment, cells: Iterable[Cell]) -> dict[tuple[str, ...], list[Cell]]:
+    """Labels of each row, which differ between the rows -> its cells."""
+    by_row: dict[tuple[str, ...], list[Cell]] = {variant.labels: [] for variant in experiment.variants}
+    for cell in cells:
+        by_row[cell.variant.labels].append(cell)
+    return by_row
 
 
 def _compared(

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import mucon
 from mucon.configuration import DEFAULT_METHOD
-from mucon.identity.fingerprint import DIGITS, digest
+from mucon.identity.fingerprint import DIGITS, Canonical, digest
 
 
 def is_identity(text: object) -> bool:
@@ -24,7 +24,7 @@ def is_identity(text: object) -> bool:
 
 
 def training_identity(
-    settings: Mapping[str, object],
+    settings: Mapping[str, object] | Canonical,
     *,
     split: str,
     seed: int,

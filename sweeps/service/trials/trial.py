@@ -8,6 +8,7 @@ from typing import Any
 
 from mucon.configuration import DEFAULT_METHOD, Config
 from mucon.decoding.config import DecodingConfig
+from mucon.identity.fingerprint import Canonical
 from mucon.method import TrainingSettings, training_of
 from mucon.methods import method_named
 from sweeps.service.trials.identity import earlier_settings, evaluation_identity, training_identity
@@ -80,37 +81,8 @@ class Trial:
         Raises:
             InputError: the model of `training.warm_start` is missing or damaged.
         """
-        named = method_named(method)
-        config = type(config).from_dict(config.to_dict())  # turns 1 into 1.0 for settings that are floats
-
-        def identity(settings: Mapping[str, Any]) -> str:
-            return training_identity(
-                settings,
-                split=split,
-                seed=config.seed,
-                fingerprint=data_fingerprint,
-                numerics=named.numerics,
-                method=method,
-            )
-
-        differences = {path: value for path, value in config.differences().items() if path != "seed"}
-        settings = named.identifying(config)
-        used, choices = _used_choices(named.decoding(config), task), _decoding_choices(differences)
-        earlier_evaluation = evaluation_identity(choices, task=task)
-        return cls(
-            identity=identity(named.identifying(config.canonical())),
-            evaluation=evaluation_identity(used, task=task),
-            earlier=identity(earlier_settings(settings)),
-            earlier_evaluation=earlier_evaluation,
-            literal=f"{identity(settings)}-{earlier_evaluation}",
-            config=config,
-            differences=differences,
-            split=split,
-            data_fingerprint=data_fingerprint,
-            store=store,
-            task=task,
-            method=method,
-        )
+        settings = TrialSettings.of(config, task=task, method=method)
+        return settings.trial(config.seed, split=split, data_fingerprint=data_fingerprint, store=store)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for trial.json and for workers."""
@@ -144,6 +116,85 @@ class Trial:
             part=value["part"],
             task=value.get("task", "segmentation"),  # absent in older trials
             method=method,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSettings:
+    """What the trials of a row share: settings of which none depends on seed, split or data.
+
+    Attributes:
+        config: the full configuration; the seed is replaced.
+        task: see `Trial.task`.
+        method: name of the method.
+        differences: see `Trial.differences`.
+        canonical: settings of the training's identity.
+        earlier: the same of earlier versions.
+        given: the same without canonical forms.
+        evaluation: see `Trial.evaluation`.
+        earlier_evaluation: see `Trial.earlier_evaluation`.
+    """
+
+    config: Config
+    task: str
+    method: str
+    differences: Mapping[str, Any]
+    canonical: Canonical
+    earlier: Canonical
+    given: Canonical
+    evaluation: str
+    earlier_evaluation: str
+
+    @classmethod
+    def of(cls, config: Config, *, task: str, method: str) -> TrialSettings:
+        """The settings of a configuration.
+
+        Raises:
+            InputError: the model of `training.warm_start` is missing or damaged.
+        """
+        named = method_named(method)
+        config = type(config).from_dict(config.to_dict())  # turns 1 into 1.0 for settings that are floats
+        differences = {path: value for path, value in config.differences().items() if path != "seed"}
+        given = named.identifying(config)
+        return cls(
+            config=config,
+            task=task,
+            method=method,
+            differences=differences,
+            canonical=Canonical.of(named.identifying(config.canonical())),
+            earlier=Canonical.of(earlier_settings(given)),
+            given=Canonical.of(given),
+            evaluation=evaluation_identity(_used_choices(named.decoding(config), task), task=task),
+            earlier_evaluation=evaluation_identity(_decoding_choices(differences), task=task),
+        )
+
+    def trial(self, seed: int, *, split: str, data_fingerprint: str, store: str) -> Trial:
+        """The trial with a seed on a split."""
+        numerics = method_named(self.method).numerics
+        identities = {
+            settings: training_identity(
+                settings,
+                split=split,
+                seed=seed,
+                fingerprint=data_fingerprint,
+                numerics=numerics,
+                method=self.method,
+            )
+            for settings in {self.canonical, self.earlier, self.given}
+        }
+        return Trial(
+            identity=identities[self.canonical],
+            evaluation=self.evaluation,
+            earlier=identities[self.earlier],
+            earlier_evaluation=self.earlier_evaluation,
+            literal=f"{identities[self.given]}-{self.earlier_evaluation}",
+            config=self.config.override("seed", seed),
+            differences=self.differences,
+            split=split,
+            data_fingerprint=data_fingerprint,
+            store=store,
+            task=self.task,
+            method=self.method,
         )
 
 

@@ -37,7 +37,7 @@ def expanded(
         settings=settings_by_method(experiment, settings or {}),
         seeds=seeds,
         splits=splits,
-        fingerprint=lambda split, _: "f" + split,
+        fingerprint=lambda split, *_: "f" + split,
         store="/s",
     )
 

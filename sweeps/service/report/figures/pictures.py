@@ -29,7 +29,7 @@ from sweeps.service.spec.experiment import Experiment
 from sweeps.service.spec.figure import Figure
 from sweeps.service.stats.comparisons import seed_means
 from sweeps.service.tables.standing import Standing
-from sweeps.service.tables.table import seed_values
+from sweeps.service.tables.table import cells_by_row, seed_values
 from sweeps.service.trials.json_files import ANY_KEY, read_json, write_json
 from sweeps.service.trials.reading import LOSS
 
@@ -82,8 +82,9 @@ def figure_data(part: Part, standing: Standing) -> Data:
     y = _column(table.columns, shape.y)
     x = _column(table.columns, shape.x) if shape.kind == "scatter" else None
     rows = []
+    by_row = cells_by_row(part.experiment, part.cells)
     for variant, row in zip(part.experiment.variants, table.rows, strict=False):
-        cells = [cell for cell in part.cells if cell.variant is variant]
+        cells = by_row[variant.labels]
         rows.append(
             Points(
                 name=row.name,
