@@ -10,6 +10,8 @@ import pytest
 from sweeps.ablation_masks import EXPERIMENT
 from sweeps.service.cli import main
 from sweeps.service.plan.sweep_folder import Shipped, SweepInfo, mark_shipped, read_sweep, write_sweep
+from sweeps.service.run.preflight import Answer, Question, problems
+from sweeps.service.run.worker import mark_failed
 from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.text import redacted
@@ -17,10 +19,12 @@ from sweeps.service.track.changes import Shipment
 from sweeps.service.track.server import ServerError, checked_uri, run_page, ui_command
 from sweeps.service.track.tracker import unreachable
 from sweeps.service.trials import provenance
+from sweeps.service.trials.folder import State
 from sweeps.service.trials.results_folder import ResultsFolder
 from tests.helpers.planted_sweeps import make_sweep
 from tests.helpers.tracked import MASKS
 from tests.helpers.trial_folders import START, append, append_status, write_trial
+from tests.sweeps.small import make_trial
 
 SECRET = "pla-nted!S3cret"
 ADDRESSES = (
@@ -138,3 +142,18 @@ def test_a_password_in_an_address_is_redacted(address: str) -> None:
 def test_the_value_of_a_secret_variable_is_redacted(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "/hunter2secret+x")
     assert "hunter2secret" not in redacted("tried /hunter2secret+x")
+
+
+def test_the_reason_of_a_worker_that_died_contains_no_password(tmp_path: Path, tiny_store: Path) -> None:
+    results, trial = ResultsFolder(tmp_path), make_trial(tiny_store)
+    mark_failed(trial, results, f"its worker process died: no answer from {ADDRESSES[0]}")
+    assert results.reading(trial.identity).state()[0] is State.FAILED
+    assert holders(tmp_path) == []
+
+
+def test_the_token_of_a_cluster_is_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AUTH_TOKEN", SECRET)
+    failure = Answer(failure=f"cannot run trials (invalid token {SECRET})")
+    question = Question(results="/r", mark="/r/m", store="/s")
+    (problem,) = problems(question, {}, {"a": failure}, on_gpus=False)
+    assert SECRET not in redacted(f"error: {problem}")

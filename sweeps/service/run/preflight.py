@@ -167,7 +167,7 @@ def problems(
     for name, answer in answers.items():
         place, facts = f"node {name}", answer.facts
         if facts is None:
-            hint = "end the node, or start it again"
+            hint = "end it, or install this version of mucon there and start it again"
             found.append(Problem(rule="unreachable", place=place, value=name, message=answer.failure, hint=hint))
             continue
         if wrong := facts["results"]:

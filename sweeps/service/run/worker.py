@@ -51,8 +51,11 @@ INTERRUPTED = "interrupted"
 """Why a trial stops that a person asked to stop."""
 APPEARANCE_SECONDS = 5.0
 """How long a result of another machine may take to appear in the results folder."""
-UNTRAINED = (State.MISSING, State.STOPPED, State.LOST)
-"""States in which a trial has no newer attempt than the one that a worker reports."""
+UNSEEN = {
+    State.FAILED: (State.MISSING, State.STOPPED, State.LOST),
+    State.LOST: (State.MISSING, State.STOPPED),
+}
+"""Reported state -> states of a trial's directory in which the worker that reports it has not written there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +144,7 @@ def mark_failed(trial: Trial, results: ResultsFolder, reason: str) -> Outcome:
                 raw = results.output(trial.identity)
                 crash = Failure.in_output(tail(raw))
                 failure = None if crash is None else crash.to_dict()
-                host, pid = socket.gethostname(), os.getpid()
+                host, pid, reason = socket.gethostname(), os.getpid(), printable(redacted(reason))
                 written.status(State.FAILED, reason=reason, host=host, pid=pid, failure=failure)
                 collect(mine, raw)
     return Outcome(*TrialReading(folder).state(trial.evaluation))
@@ -155,7 +158,7 @@ def recorded(trial: Trial, results: ResultsFolder, outcome: Outcome) -> Outcome:
     folder = results.trial(trial.identity)
     if outcome.state is State.FINISHED and not _appears(folder.result_path(trial.evaluation), results.path):
         return mark_failed(trial, results, f"reported as finished, but there is no result in {folder.path}")
-    if outcome.state is State.FAILED and read_result(TrialReading(folder), trial.evaluation).state in UNTRAINED:
+    if outcome.state in UNSEEN and read_result(TrialReading(folder), trial.evaluation).state in UNSEEN[outcome.state]:
         return mark_failed(trial, results, outcome.reason or "")
     return outcome
 

@@ -262,6 +262,9 @@ def test_an_outcome_that_the_results_folder_does_not_show_is_a_failure_there(
     assert recorded(other, results, Outcome(State.FAILED, "not seen")) == Outcome(State.FAILED, "not seen")
     assert results.reading(other.identity).state(other.evaluation) == (State.FAILED, "not seen")
 
+    third = small.make_trial(tiny_store, seed=3)
+    assert recorded(third, results, Outcome(State.LOST, "not seen")) == Outcome(State.FAILED, "not seen")
+
     assert run_trial(trial, results, device="cpu").state is State.FINISHED
     assert recorded(trial, results, Outcome(State.FINISHED)) == Outcome(State.FINISHED)
     assert recorded(trial, results, Outcome(State.STOPPED, "why")) == Outcome(State.STOPPED, "why")

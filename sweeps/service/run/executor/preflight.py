@@ -55,15 +55,19 @@ def ask(nodes: Mapping[str, Node], question: Question, seconds: float = ANSWER_S
 
 
 def ask_cluster(question: Question) -> dict[str, Answer]:
-    """Asks each node of the cluster at RAY_ADDRESS that has a core or a GPU, see `ask`.
+    """Asks each node of the cluster at RAY_ADDRESS that has a core or a GPU, see `ask`; the others have no facts.
 
     Raises:
         InputError: no cluster answers there.
     """
     try:
         with ray_session():
-            return ask({name: node for name, node in living_nodes().items() if any(node.offers)}, question)
+            nodes = living_nodes()
+            answers = ask({name: node for name, node in nodes.items() if any(node.offers)}, question)
+            return {name: answers.get(name, Answer(offers=node.offers)) for name, node in nodes.items()}
     except (ConnectionError, ValueError) as error:
         address = os.environ["RAY_ADDRESS"]
         message = f"no Ray cluster at {address} ({str(error).splitlines()[0]})"
-        raise InputError(Problem(rule="unreachable", place="RAY_ADDRESS", value=address, message=message)) from error
+        hint = "compare RAY_AUTH_MODE and RAY_AUTH_TOKEN with those of the cluster"
+        problem = Problem(rule="unreachable", place="RAY_ADDRESS", value=address, message=message, hint=hint)
+        raise InputError(problem) from error

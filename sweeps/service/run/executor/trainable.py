@@ -59,7 +59,7 @@ def train_trial(config: dict[str, Any]) -> None:
     account = None if workplace.sweep is None else Account(sweep=workplace.sweep, cpus=cpus, gpus=gpus)
     for trial in trials:
         outcome = (
-            Outcome(State.FAILED, refused)
+            Outcome(State.LOST, refused)
             if refused
             else run_trial(
                 trial,

@@ -10,6 +10,7 @@ import textwrap
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -150,6 +151,51 @@ def test_a_worker_has_the_workspace_of_cublas_that_the_driver_has_or_its_own(
     choose(worker)
     trainable.train_trial(request)
     assert found == [seen]
+
+
+def test_a_worker_that_does_not_see_the_mark_of_the_sweep_trains_nothing(
+    tiny_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_ray_environment()
+    from sweeps.service.run.executor import trainable
+    from sweeps.service.run.executor.workplace import Workplace
+
+    results = ResultsFolder(tmp_path / "results")
+    scratch = results.running("plan")
+    scratch.mkdir(parents=True)
+    workplace = Workplace(results=results, scratch=scratch, device="cpu", mark=scratch / "sweep-1")
+    reports: list[dict[str, Any]] = []
+    monkeypatch.setattr(trainable, "MARK_SECONDS", 0.0)
+    monkeypatch.setattr(trainable.tune, "report", reports.append)
+    trial = small.make_trial(tiny_store, training__epochs=1)
+    trainable.train_trial(workplace.request((trial,)))
+    (report,) = reports
+    assert (report["key"], report["state"]) == (trial.key, "lost")
+    assert str(results.path) in report["reason"]
+    assert sorted(results.path.rglob("*")) == [results.path / "running", scratch]
+    (scratch / "sweep-1").touch()
+    trainable.train_trial(workplace.request((trial,)))
+    assert reports[-1]["state"] == "finished"
+
+
+def test_a_worker_on_a_gpu_is_limited_to_the_share_of_its_trial(
+    tiny_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_ray_environment()
+    from ray.tune import PlacementGroupFactory
+
+    from sweeps.service.run.executor import trainable
+    from sweeps.service.run.executor.workplace import Workplace
+
+    results, shares = ResultsFolder(tmp_path), []
+    request = Workplace(results=results, scratch=tmp_path, device="cuda").request((small.make_trial(tiny_store),))
+    share = PlacementGroupFactory([{"CPU": 2.0, "GPU": 0.25}])
+    monkeypatch.setattr(trainable.tune, "get_context", lambda: SimpleNamespace(get_trial_resources=lambda: share))
+    monkeypatch.setattr(trainable.tune, "report", lambda _: None)
+    monkeypatch.setattr(trainable, "limit_gpu_memory", shares.append)
+    monkeypatch.setattr(trainable, "run_trial", lambda *_, **__: Outcome(State.FINISHED))
+    trainable.train_trial(request)
+    assert shares == [0.25]
 
 
 WAITING = """
