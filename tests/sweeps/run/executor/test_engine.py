@@ -123,6 +123,16 @@ def test_a_plan_runs_each_training_with_all_its_evaluations(tiny_store: Path, tm
     assert len(results.reading(trials[0].identity).results) == 2
 
 
+def outside_tune(
+    monkeypatch: pytest.MonkeyPatch, trainable: Any, *, gpus: float = 0.0, report: Any = lambda _: None
+) -> None:
+    """Lets a trial's function run in this process, with two cores and some GPUs."""
+    resources = SimpleNamespace(required_resources={"CPU": 2.0, "GPU": gpus})
+    context = SimpleNamespace(get_trial_resources=lambda: resources)
+    monkeypatch.setattr(trainable.tune, "get_context", lambda: context)
+    monkeypatch.setattr(trainable.tune, "report", report)
+
+
 @pytest.mark.parametrize(("driver", "worker", "seen"), [(":16:8", None, ":16:8"), (None, ":4096:2", ":4096:2")])
 def test_a_worker_has_the_workspace_of_cublas_that_the_driver_has_or_its_own(
     tiny_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: str | None, worker: str | None, seen: str
@@ -147,7 +157,7 @@ def test_a_worker_has_the_workspace_of_cublas_that_the_driver_has_or_its_own(
         return Outcome(State.FINISHED)
 
     monkeypatch.setattr(trainable, "run_trial", run_trial)
-    monkeypatch.setattr(trainable.tune, "report", lambda _: None)
+    outside_tune(monkeypatch, trainable)
     choose(worker)
     trainable.train_trial(request)
     assert found == [seen]
@@ -166,7 +176,7 @@ def test_a_worker_that_does_not_see_the_mark_of_the_sweep_trains_nothing(
     workplace = Workplace(results=results, scratch=scratch, device="cpu", mark=scratch / "sweep-1")
     reports: list[dict[str, Any]] = []
     monkeypatch.setattr(trainable, "MARK_SECONDS", 0.0)
-    monkeypatch.setattr(trainable.tune, "report", reports.append)
+    outside_tune(monkeypatch, trainable, report=reports.append)
     trial = small.make_trial(tiny_store, training__epochs=1)
     trainable.train_trial(workplace.request((trial,)))
     (report,) = reports
@@ -182,16 +192,12 @@ def test_a_worker_on_a_gpu_is_limited_to_the_share_of_its_trial(
     tiny_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_ray_environment()
-    from ray.tune import PlacementGroupFactory
-
     from sweeps.service.run.executor import trainable
     from sweeps.service.run.executor.workplace import Workplace
 
     results, shares = ResultsFolder(tmp_path), []
     request = Workplace(results=results, scratch=tmp_path, device="cuda").request((small.make_trial(tiny_store),))
-    share = PlacementGroupFactory([{"CPU": 2.0, "GPU": 0.25}])
-    monkeypatch.setattr(trainable.tune, "get_context", lambda: SimpleNamespace(get_trial_resources=lambda: share))
-    monkeypatch.setattr(trainable.tune, "report", lambda _: None)
+    outside_tune(monkeypatch, trainable, gpus=0.25)
     monkeypatch.setattr(trainable, "limit_gpu_memory", shares.append)
     monkeypatch.setattr(trainable, "run_trial", lambda *_, **__: Outcome(State.FINISHED))
     trainable.train_trial(request)
