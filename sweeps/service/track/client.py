@@ -29,6 +29,8 @@ from mlflow import MlflowClient  # noqa: E402
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag  # noqa: E402
 from mlflow.exceptions import MlflowException  # noqa: E402
 
+UPLOAD_SECONDS = 45.0
+"""Seconds that the upload of a file may take longer than another request."""
 RUNS_PER_PAGE = 1000
 """Number of runs in one response to a search."""
 
@@ -66,7 +68,7 @@ class Client:
     def waiting(self) -> float:
         """Seconds since the request that has no answer yet; 0 without one."""
         asked = self._asked
-        return 0.0 if asked is None else time.monotonic() - asked
+        return 0.0 if asked is None else max(0.0, time.monotonic() - asked)
 
     def check(self) -> None:
         """Sends a minimal request, which fails only if the server does not respond."""
@@ -156,7 +158,7 @@ class Client:
 
     def log_files(self, run_id: str, path: Path, artifact_path: str | None = None) -> None:
         """Uploads a file or directory as artifacts, below a path in the run."""
-        with self._request():
+        with self._request(UPLOAD_SECONDS):
             send = self._client.log_artifacts if path.is_dir() else self._client.log_artifact
             send(run_id, str(path), artifact_path or None)
 
@@ -171,13 +173,20 @@ class Client:
             self._client.set_terminated(run_id, status, ended)
 
     @contextlib.contextmanager
-    def _request(self) -> Iterator[None]:
-        """Notes when the server was asked and has answered; every failure is a `ServerError`."""
-        self._asked = time.monotonic()
+    def _request(self, longer: float = 0.0) -> Iterator[None]:
+        """Notes when the server was asked and has answered; every failure is a `ServerError`.
+
+        Args:
+            longer: seconds that the request may take longer than others before the server counts as silent.
+        """
+        answered = self.answered
+        self._asked = time.monotonic() + longer
+        self.answered = max(answered, longer and self._asked)
         try:
             yield
             self.answered = time.monotonic()
         except Exception as error:  # besides MLflow's own: those of requests, of SQLAlchemy and of a missing driver
+            self.answered = answered
             raise ServerError(redacted(str(error)) or type(error).__name__) from error
         finally:
             self._asked = None

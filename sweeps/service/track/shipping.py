@@ -16,11 +16,13 @@ from sweeps.service.trials.folder import TrialFolder
 
 SHIP_SECONDS = 2.0
 """Seconds between two shipments."""
+MAX_SHIP_SECONDS = 20.0
+"""The same, if looking at the directories takes long, as on a network file system."""
 NOTICE_SECONDS = 10.0
 """Seconds without an answer after which the server counts as silent."""
 LINKS_SECONDS = 10.0
 """Seconds that the page waits for the addresses of the last runs; twice as long for the first connection."""
-END_SECONDS = 18.0
+END_SECONDS = 15.0
 """Seconds without an answer after which the end of a sweep leaves the rest to the next command."""
 
 
@@ -115,9 +117,12 @@ class Shipping:
         return Shipment(pending={folder.identity: line for folder in self._folders})
 
     def _ship(self) -> None:
-        while not self._drain.wait(SHIP_SECONDS if self._opened else 0.0):
-            if not self._ship_live() and self._drain.wait(SHIP_SECONDS):
-                break
+        pause = 0.0
+        while not self._drain.wait(pause):
+            begun, was_open = time.monotonic(), self._opened
+            self._ship_live()
+            took = time.monotonic() - begun if was_open else 0.0
+            pause = max(SHIP_SECONDS, min(4 * took, MAX_SHIP_SECONDS))  # at most a fifth of the time
         if not self._finish.is_set() and self._ship_live():
             self._links = self._tracker.links
         self._drained.set()

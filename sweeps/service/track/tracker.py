@@ -95,6 +95,7 @@ class Tracker:
         self._shipped = dict(shipped or {})
         self._seen: dict[str, Seen] = {}
         self._connected: _Connected | None = None
+        self._looked = 0.0
 
     def __enter__(self) -> Tracker:
         self.open()
@@ -115,8 +116,8 @@ class Tracker:
 
     @property
     def answered(self) -> float:
-        """Time of the server's last answer, as `time.monotonic`; 0 before the first one to `open`."""
-        return 0.0 if self._connected is None else self._connected.client.answered
+        """Time of the server's last answer or of the last look at a directory, as `time.monotonic`; 0 before `open`."""
+        return 0.0 if self._connected is None else max(self._looked, self._connected.client.answered)
 
     @property
     def waiting(self) -> float:
@@ -193,6 +194,8 @@ class Tracker:
         refused: list[str] = []
         silence: str | None = None
         for folder in folders:
+            if silence is None:
+                self._looked = time.monotonic()
             try:
                 if not self.is_current(folder):
                     if silence is not None:

@@ -133,13 +133,12 @@ class TrialRuns:
 
     def _refresh(self, run: Run) -> None:
         now = self._client.get_run(run.run_id)
-        run.status, run.name, run.tags, run.params, run.has_data = (
-            now.status,
-            now.name,
-            now.tags,
-            now.params,
-            now.has_data,
-        )
+        run.status, run.name, run.tags = now.status, now.name, now.tags
+        run.params, run.has_data = now.params, now.has_data
+        self._note(run)
+
+    def _note(self, run: Run) -> None:
+        """Remembers when `heard_at` of a run that was just read has changed, or that this folder sends it."""
         heard = run.tags.get(HEARD_TAG, "")
         if self._heard.get(run.run_id, ("", 0.0))[0] != heard or run.tags.get(WRITER_TAG) == self._writer:
             self._heard[run.run_id] = heard, time.monotonic()
@@ -169,7 +168,8 @@ class TrialRuns:
         if not self._is_ours(run):
             if run.status != STATUS[State.FINISHED]:
                 raise SentElsewhereError(_elsewhere(run))
-            self._log(run, changes(run, replace(record, params={}, tags={}, curves=(), scores=()), self._used(record)))
+            rest = replace(record, params={}, tags={}, curves=(), scores=(), last_step=0)
+            self._log(run, changes(run, rest, self._used(record)))
             return
         tags = self._tags(run, record, reading.folder)
         if self._writer and record.state is State.RUNNING:
@@ -234,6 +234,7 @@ class TrialRuns:
                 runs = self._client.search(condition)
             ordered = sorted(runs, key=lambda run: (not run.is_current, run.run_id))
             self.known[identity] = ordered[0]
+            self._note(ordered[0])
             for other in ordered[1:]:
                 if other.status == STATUS[State.RUNNING]:
                     self._client.end(other.run_id, "KILLED")
