@@ -11,7 +11,7 @@ import pytest
 from sweeps.ablation_masks import EXPERIMENT
 from sweeps.qualitative import EXPERIMENT as BARS
 from sweeps.service.cli import main
-from sweeps.service.commands.options import experiment_names
+from sweeps.service.commands.options import experiment_names, is_tracking
 from sweeps.service.run.executor.ray_environment import check_ray_folder, new_ray_folder
 from sweeps.service.run.resources import Resources, resources
 from sweeps.service.spec.rows import only_rows
@@ -101,6 +101,18 @@ def test_a_tracking_address_that_is_unsupported_or_does_not_answer_is_refused_be
     (line,) = error_lines(capsys, *on_store, "--tracking-uri", f"http://127.0.0.1:{port}")
     assert f"http://127.0.0.1:{port}" in line
     assert not (tmp_path / "results" / "trials").exists()
+
+
+def test_tracking_is_on_unless_the_option_or_the_variable_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MUCON_TRACKING", raising=False)
+    assert is_tracking(None)
+    assert not is_tracking("off")
+    monkeypatch.setenv("MUCON_TRACKING", "off")
+    assert not is_tracking(None)
+    assert is_tracking("on")
+    monkeypatch.setenv("MUCON_TRACKING", "no")
+    with refused("unknown", place="MUCON_TRACKING", value="no"):
+        is_tracking(None)
 
 
 def test_a_results_folder_that_cannot_be_written_is_refused(

@@ -25,6 +25,7 @@ from sweeps.service.track.server import (
 
 set_environment()  # mlflow reads its environment when it is imported
 
+import requests  # noqa: E402  # mlflow's own client
 from mlflow import MlflowClient  # noqa: E402
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag  # noqa: E402
 from mlflow.exceptions import MlflowException  # noqa: E402
@@ -187,7 +188,7 @@ class Client:
             self.answered = time.monotonic()
         except Exception as error:  # besides MLflow's own: those of requests, of SQLAlchemy and of a missing driver
             self.answered = answered
-            raise ServerError(redacted(str(error)) or type(error).__name__) from error
+            raise ServerError(_said(error)) from error
         finally:
             self._asked = None
 
@@ -213,6 +214,18 @@ class Client:
         if experiment.lifecycle_stage == "deleted":
             self._client.restore_experiment(experiment.experiment_id)
         return str(experiment.experiment_id)
+
+
+def _said(error: BaseException) -> str:
+    """What an error says, without secrets; of a broken connection only that, as its text has two addresses."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, requests.exceptions.Timeout):
+            return "no answer in time"
+        if isinstance(cause, requests.exceptions.ConnectionError):
+            return "the connection was refused or broken"
+        cause = cause.__cause__ or cause.__context__
+    return redacted(str(error)) or type(error).__name__
 
 
 def _run(run: Any) -> Run:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import uuid
 
@@ -25,11 +24,14 @@ def writer_of(results: ResultsFolder) -> str:
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     write_json(draft, {"writer": uuid.uuid4().hex, "folder": folder})
     try:
-        if path.exists():  # of the folder that was copied, or damaged
+        if not path.exists():
+            os.link(draft, path)
+        else:  # of the folder that was copied, or damaged
             draft.replace(path)
-        else:
-            with contextlib.suppress(FileExistsError):  # another process was faster
-                os.link(draft, path)
+    except FileExistsError:  # another process was faster
+        pass
+    except OSError:  # a file system without links
+        draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
     return _read(results, folder)
