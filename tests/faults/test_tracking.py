@@ -346,7 +346,8 @@ def test_a_frozen_server_holds_up_neither_the_end_nor_the_exit_and_gets_the_rest
             output, _ = ships.communicate("go on\n", timeout=60)
         finally:
             os.killpg(mlflow_server.process.pid, signal.SIGCONT)
-    assert output.splitlines() == [f"True {[second.identity]}"]
+    assert output.startswith("True ")
+    assert second.identity in output
     assert sync(ResultsFolder(results), mlflow_server.uri)["other_trials"].complete
     assert statuses(postgresql.uri)[second.identity] == "FINISHED"
     assert {points(postgresql.uri)[one.identity, "train/loss/total"] for one in (first, second)} == {3}
