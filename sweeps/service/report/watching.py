@@ -10,6 +10,7 @@ from dataclasses import replace
 from html import escape
 from pathlib import Path
 
+from mucon.errors import InputError
 from sweeps.service.plan.plan import Plan
 from sweeps.service.report.live import LivePage, live_about, live_sections
 from sweeps.service.report.page import document
@@ -20,6 +21,7 @@ from sweeps.service.run.notice import Notices
 from sweeps.service.run.progress import Progress
 from sweeps.service.run.ticker import Ticker
 from sweeps.service.tables.standing import Standing
+from sweeps.service.triage.failures import Failure
 from sweeps.service.trials.cell_results import CellResult, read_result
 from sweeps.service.trials.folder import State
 
@@ -51,7 +53,18 @@ def watched(
     Yields:
         Who has to hear of the trials' progress.
     """
-    events = Events(notices, {cell.key: cell for cell in plan.cells}, lambda: budgeting.spending.largest_share)
+
+    def failure_of(identity: str) -> Failure | None:
+        with contextlib.suppress(InputError):  # damaged, which is a state of the trial
+            return Failure.recorded(plan.results.reading(identity).last_status)
+        return None
+
+    events = Events(
+        notices,
+        {cell.key: cell for cell in plan.cells},
+        failure_of,
+        lambda: budgeting.spending.largest_share,
+    )
     page = LivePage(plan.folder, page_maker(plan, results, progress, budgeting))
     try:
         with (

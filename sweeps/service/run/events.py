@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -13,16 +12,15 @@ from sweeps.service.run.budget.limits import Limit
 from sweeps.service.run.notice import Notices
 from sweeps.service.run.worker import Outcome
 from sweeps.service.text import duration
-from sweeps.service.trials.folder import State
+from sweeps.service.triage.failures import FAILURES, Failed, Failure
 
 IDENTICAL_FAILURES = 3
-"""Number of failures for the same reason that is worth a notice."""
+"""Number of trainings that fail with one cause that is worth a notice."""
 BUDGET_SHARE = 0.8
 """Share of the budget at which a notice is posted."""
 QUIET_SECONDS = 1800.0
 QUIET_EPOCHS = 10
 """A notice of no progress is posted after both that many seconds and that many times the longest epoch so far."""
-FAILURES = (State.FAILED, State.DIVERGED)
 
 
 class Events:
@@ -31,6 +29,7 @@ class Events:
     Args:
         notices: posts them.
         cells: key -> cell of each trial.
+        failure: returns the recorded error of a training, by its identity; None if there is none.
         largest_share: returns the limit of which most has been used, and that share; None without limits.
         clock: seconds.
     """
@@ -39,16 +38,18 @@ class Events:
         self,
         notices: Notices,
         cells: Mapping[str, Cell],
+        failure: Callable[[str], Failure | None],
         largest_share: Callable[[], tuple[Limit, float] | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._notices = notices
         self._cells = cells
+        self._failure = failure
         self._largest_share = largest_share
         self._clock = clock
         self._last = clock()
         self._epoch_seconds = 0.0
-        self._failed: dict[str, list[str]] = defaultdict(list)
+        self._failed: dict[tuple[object, ...], dict[str, str]] = defaultdict(dict)
 
     def epoch(self, key: str, values: Mapping[str, Any]) -> None:
         """A trial has finished an epoch."""
@@ -60,14 +61,21 @@ class Events:
         self._last = self._clock()
         if outcome.state not in FAILURES:
             return
-        reason = outcome.reason or str(outcome.state)
-        same = self._failed[re.sub(r"\d+", "0", reason)]
-        same.append(key)
-        text = f"{self._cells[key]} {outcome.state}: {reason}"
-        self._notices.send("first_failure", f"first failure: {text}", {"trial": self._trial(key), "reason": reason})
-        if len(same) == IDENTICAL_FAILURES:
-            facts = {"trials": [self._trial(one) for one in same], "reason": reason, "count": len(same)}
-            self._notices.send("same_failures", f"{len(same)} trials failed for the same reason: {reason}", facts)
+        cell, reason = self._cells[key], outcome.reason or str(outcome.state)
+        failed = Failed(
+            identity=cell.identity,
+            name=str(cell),
+            state=outcome.state,
+            reason=outcome.reason,
+            failure=self._failure(cell.identity),
+        )
+        same = self._failed[failed.key]
+        same.setdefault(cell.identity, key)
+        text = f"first failure: {cell} {outcome.state}: {reason}"
+        self._notices.send("first_failure", text, {"trial": self._trial(key), "reason": reason})
+        if len(same) >= IDENTICAL_FAILURES:
+            facts = {"trials": [self._trial(one) for one in same.values()], "reason": reason, "count": len(same)}
+            self._notices.send("same_failures", f"{len(same)} trials failed with one cause: {reason}", facts)
 
     def check(self) -> None:
         """Posts what time brings; called again and again beside the sweep."""

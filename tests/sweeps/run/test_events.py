@@ -8,6 +8,7 @@ from sweeps.service.run.events import QUIET_EPOCHS, QUIET_SECONDS, Events
 from sweeps.service.run.notice import Notices
 from sweeps.service.run.worker import Outcome
 from sweeps.service.spec.columns import Variant
+from sweeps.service.triage.failures import Failure
 from sweeps.service.trials.folder import State
 
 CELLS = {
@@ -33,6 +34,10 @@ class Collected(Notices):
         self.sent.setdefault(kind, dict(facts))
 
 
+def unknown(identity: str) -> None:
+    """No journal has the error."""
+
+
 class Clock:
     now = 0.0
 
@@ -46,7 +51,7 @@ def failed(reason: str, state: State = State.FAILED) -> Outcome:
 
 def test_the_first_failure_and_the_third_identical_one() -> None:
     notices = Collected()
-    events = Events(notices, CELLS)
+    events = Events(notices, CELLS, unknown)
     events.ended(KEYS[0], Outcome(State.FINISHED))
     events.ended(KEYS[1], Outcome(State.STOPPED, "interrupted"))
     assert notices.sent == {}
@@ -63,7 +68,7 @@ def test_the_first_failure_and_the_third_identical_one() -> None:
 
 def test_four_fifths_of_the_budget() -> None:
     notices, share = Collected(), [0.79]
-    events = Events(notices, CELLS, lambda: (Limit(3600.0, "--gpu-hours", "--gpu-hours"), share[0]))
+    events = Events(notices, CELLS, unknown, lambda: (Limit(3600.0, "--gpu-hours", "--gpu-hours"), share[0]))
     events.check()
     assert notices.sent == {}
     share[0] = 0.81
@@ -73,7 +78,7 @@ def test_four_fifths_of_the_budget() -> None:
 
 def test_silence_counts_from_the_last_epoch_or_result_and_by_the_longest_epoch() -> None:
     notices, clock = Collected(), Clock()
-    events = Events(notices, CELLS, clock=clock)
+    events = Events(notices, CELLS, unknown, clock=clock)
     clock.now = QUIET_SECONDS - 1
     events.check()
     events.epoch(KEYS[0], {"epoch": 2, "seconds": 1200.0})
@@ -83,3 +88,17 @@ def test_silence_counts_from_the_last_epoch_or_result_and_by_the_longest_epoch()
     clock.now += 1
     events.check()
     assert notices.sent == {"no_progress": {"seconds": 6001}}
+
+
+def test_one_cause_counts_each_training_once_whatever_its_message() -> None:
+    notices = Collected()
+    failures = {
+        f"{seed}" * 16: Failure(exception="KeyError", message=f"{seed}", file="mucon/a.py", line=3, function="f")
+        for seed in range(1, 10)
+    }
+    events = Events(notices, CELLS, failures.get)
+    for key in (KEYS[0], KEYS[0], KEYS[1]):
+        events.ended(key, failed(f"KeyError: {key}"))
+    assert list(notices.sent) == ["first_failure"]
+    events.ended(KEYS[2], failed("KeyError: other"))
+    assert [one["seed"] for one in notices.sent["same_failures"]["trials"]] == [1, 2, 3]

@@ -92,29 +92,31 @@ class Budgeting:
         return self._source if self._source.covers_any() else None
 
     @contextlib.contextmanager
-    def watched(self, stop_file: Path, warn: Callable[[str], None]) -> Iterator[None]:
+    def watched(self, stop_file: Path, tell: Callable[[str], None]) -> Iterator[None]:
         """Meters the trials that run in the block, and asks them to stop once a limit has been reached.
 
         Args:
             stop_file: the file that asks them to stop; it is removed after the block.
-            warn: receives a line if metering fails.
+            tell: receives a line when they are asked to stop, or if metering fails.
         """
         if self._source is None:
             yield
             return
-        with Ticker(partial(self._check, stop_file), CHECK_SECONDS, warn):
+        with Ticker(partial(self._check, stop_file, tell), CHECK_SECONDS, tell):
             yield
         if self.has_stopped:  # perhaps after the engine had ended
             stop_file.unlink(missing_ok=True)
 
-    def _check(self, stop_file: Path) -> None:
+    def _check(self, stop_file: Path, tell: Callable[[str], None]) -> None:
         if self._source is not None:
             self._source.update()
             if self.spending.is_over and not stop_file.exists():
                 written = stop_file.with_name(f"{stop_file.name}.budget")
                 written.write_text(STOP_REASON, encoding="utf-8")
                 written.replace(stop_file)
-                self.has_stopped = True
+                if not self.has_stopped:
+                    self.has_stopped = True
+                    tell("the budget is used up: running trials write a checkpoint and stop")
 
     def epoch(self, key: str, values: Mapping[str, Any]) -> None:
         """A trial has finished an epoch."""
