@@ -31,6 +31,11 @@ def used(results: Path) -> float:
     return sum(usage.cpu_seconds for usage in read_all_usage(results / "sweeps" / "limited").values())
 
 
+def budget_line(printed: str) -> str:
+    """What a sweep says of its budget at the end."""
+    return [line for line in printed.splitlines() if line.startswith("budget: ")][-1]
+
+
 def done(results: Path) -> int:
     return sum(map(len, small.epochs(results).values()))
 
@@ -50,7 +55,7 @@ def test_a_budget_stops_running_trials_survives_a_kill_and_a_larger_one_resumes_
     assert (stopped.returncode, stopped.stderr) == (3, "")
     assert set(map(tuple, small.statuses(results).values())) <= {("running", "stopped")}
     assert "http-equiv" not in page.read_text()
-    (last,) = (one for one in stopped.stdout.splitlines()[-1:] if one.startswith("budget: "))
+    last = budget_line(stopped.stdout)
     assert f"of {LIMIT} CPU-hours" in last
     assert "--cpu-hours " in last.rpartition(";")[2]
     assert server.kinds == ["budget", "finished"]
@@ -77,7 +82,7 @@ def test_a_budget_stops_running_trials_survives_a_kill_and_a_larger_one_resumes_
     before = done(results)
     capped = small.run([*line, *ROOMY], MUCON_MAX_CPU_HOURS=str(spent / 3600 / 2))
     assert capped.returncode == 3
-    assert "MUCON_MAX_CPU_HOURS" in capped.stdout.splitlines()[-1]
+    assert "MUCON_MAX_CPU_HOURS" in budget_line(capped.stdout)
     assert (done(results), used(results)) == (before, spent)
 
     gone = f"http://127.0.0.1:{free_port()}/{SECRET}"
