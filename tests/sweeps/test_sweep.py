@@ -127,9 +127,9 @@ def test_a_failed_trial_has_its_reason_under_the_table_and_is_the_only_one_to_ru
     assert "1 to run" in failed.stdout
     (note,) = (line for line in failed.stdout.splitlines() if line.startswith("bell, no, split 1, seed 1"))
     assert "failed" in note
-    assert "NotADirectoryError: [Errno 20]" in note
+    assert "FileExistsError: [Errno 17]" in note
     assert str(broken / "run") in note
-    assert "NotADirectoryError" in (broken / "traceback.txt").read_text()
+    assert "FileExistsError" in (broken / "traceback.txt").read_text()
     assert re.search(r"│ bell\s+│ no\s+│\s+–", failed.stdout)
     assert small.statuses(results)[identity] == ["running", "failed"]
 

@@ -92,13 +92,12 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
     priority = names_of_rows(only_rows(sweep, options.priority, "--priority")) if options.priority else frozenset()
     notify = notify_address(options.notify, os.environ.get(VARIABLE))
     budget = read_budget({name: getattr(options, name[2:].replace("-", "_")) for name in CAPS}, os.environ)
-    placement = place_trials(options.device, options.cpus_per_trial, options.gpus_per_trial)
-    placement = placement.limited(options.max_concurrent)
+    each = options.device, options.cpus_per_trial, options.gpus_per_trial
+    placement = place_trials(*each).limited(options.max_concurrent)
     console, results = new_console(), ResultsFolder.at(options.results)
     check_folder(results.path, "--results")
     demo = options.store is None
     store = _demo_store(console) if demo else options.store
-
     settings = ({} if options.epochs is None else {"training.epochs": options.epochs}) | parse_settings(options.set)
     seeds = options.seeds or (sweep.demo_seeds if demo else sweep.seeds)
     plan, trials = make_plan(
