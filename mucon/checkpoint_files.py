@@ -111,7 +111,7 @@ def write(folder: Path, saved: Saved, writer: Writer = ALONE) -> None:
     with writer.writing():
         fresh.mkdir()
         _write_files(fresh, saved, writer)
-        if writer_of(folder) > writer.number:
+        if 0 < writer.number < writer_of(folder):
             raise SupersededError(f"{folder} contains a checkpoint of a later writer")
         writer.confirm_for(folder)
         if not folder.exists():

@@ -25,7 +25,7 @@ class Writer:
     """The right of a process to write into a folder; without arguments, of the only process that ever does.
 
     Attributes:
-        number: larger for each later writer of the folder.
+        number: larger for each later writer of the folder; 0 without any.
         staging: folder of the unfinished files, on the same file system; None: beside the finished ones.
         confirm: raises `SupersededError` if another process has taken over.
     """
@@ -40,10 +40,10 @@ class Writer:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Turns a missing file in the block into `SupersededError` if a successor has removed the staging folder."""
+        """Turns an error of the disk into `SupersededError` if a successor has removed the staging folder."""
         try:
             yield
-        except FileNotFoundError:
+        except OSError:
             self.confirm()
             raise
 

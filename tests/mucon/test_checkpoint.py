@@ -13,9 +13,11 @@ import pytest
 import torch
 
 from mucon import checkpoint as checkpoints
+from mucon import checkpoint_files as files
 from mucon.checkpoint import Checkpoint, Progress, weights_sha256
 from mucon.errors import InputError
 from mucon.model import MuConNetwork, NetworkSize, build_model
+from storage.fencing import SupersededError, Writer
 from tests.helpers.factories import VOCABULARY, small_config
 from tests.helpers.refusals import refused
 
@@ -208,6 +210,41 @@ def test_a_writer_killed_at_the_first_checkpoint_leaves_none(tmp_path: Path):
     assert not checkpoints.exists(folder)
     checkpoints.save(folder, make())
     assert checkpoints.exists(folder)
+
+
+def test_a_checkpoint_of_a_later_writer_is_never_replaced_by_that_of_an_earlier_one(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoint"
+
+    def write(number: int) -> None:
+        staging = tmp_path / f"staging {number}"
+        staging.mkdir(exist_ok=True)
+        files.write(folder, checkpoints.saved_of(make(number, epoch=number)), Writer(number=number, staging=staging))
+
+    for number in (1, 3):
+        write(number)
+    with pytest.raises(SupersededError):
+        write(2)
+    assert (files.writer_of(folder), checkpoints.load(folder).progress.epoch) == (3, 3)
+    checkpoints.save(folder, make(4, epoch=4))  # `mucon train` in a copy of a trial's run
+    assert (files.writer_of(folder), checkpoints.load(folder).progress.epoch) == (0, 4)
+
+
+def test_a_removed_staging_folder_stops_its_writer(tmp_path: Path) -> None:
+    def confirm() -> None:
+        if not staging.exists():
+            raise SupersededError
+
+    staging, folder = tmp_path / "staging", tmp_path / "checkpoint"
+    staging.mkdir()
+    writer = Writer(number=1, staging=staging, confirm=confirm)
+    files.write(folder, checkpoints.saved_of(make(1, epoch=1)), writer)
+    staging.rmdir()
+    with pytest.raises(SupersededError):
+        files.write(folder, checkpoints.saved_of(make(2, epoch=2)), writer)
+    with pytest.raises(SupersededError):
+        writer.write(tmp_path / "labelled.json", b"")
+    assert checkpoints.load(folder).progress.epoch == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
 
 
 def test_weights_have_the_permissions_of_other_files(tmp_path: Path) -> None:
