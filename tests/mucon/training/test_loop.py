@@ -129,6 +129,48 @@ def test_a_killed_run_leaves_a_complete_checkpoint_or_none_and_resumes_to_the_sa
     assert digest(tmp_path) == uninterrupted[0]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (0, [None, None, None, (1, 0), (1, 0), (1, 0)]),
+        (1e-9, [None, None, (0, 1), (1, 0), (1, 0), (1, 1)]),
+        (600, [None] * 6),
+    ],
+    ids=["after every epoch", "after every step", "at the end"],
+)
+def test_a_checkpoint_is_written_when_it_is_due_and_changes_no_bit(tmp_path: Path, uninterrupted, seconds, expected):
+    """Before each step, and before the checkpoint that is due there: whole epochs and steps of the newest one."""
+    folder, found = tmp_path / "checkpoint", []
+
+    def should_stop() -> bool:
+        progress = checkpoints.load(folder).progress if checkpoints.exists(folder) else None
+        found.append(progress and (progress.epoch, progress.step_in_epoch))
+        return False
+
+    train_small(tmp_path, checkpoint_seconds=seconds, should_stop=should_stop)
+    assert found == expected
+    assert checkpoints.load(folder).progress.finished
+    assert digest(tmp_path) == uninterrupted[0]
+
+
+def test_a_run_that_dies_behind_a_checkpoint_within_an_epoch_resumes_from_there(tmp_path: Path, uninterrupted):
+    calls = iter(range(N_VIDEOS * N_EPOCHS))
+
+    def dies_before_the_last_step() -> bool:
+        if next(calls) == N_VIDEOS * N_EPOCHS - 1:
+            raise KeyboardInterrupt
+        return False
+
+    with pytest.raises(KeyboardInterrupt):
+        train_small(tmp_path, checkpoint_seconds=1e-9, should_stop=dies_before_the_last_step)
+    progress = checkpoints.load(tmp_path / "checkpoint").progress
+    assert (progress.epoch, progress.step_in_epoch) == (1, N_VIDEOS - 2)
+    reports: list[EpochReport] = []
+    train_small(tmp_path, report=reports.append)
+    assert digest(tmp_path) == uninterrupted[0]
+    assert [r.losses for r in reports] == [r.losses for r in uninterrupted[1][1:]]
+
+
 def test_a_finished_run_is_not_trained_again(tmp_path: Path):
     train_small(tmp_path)
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "checkpoint").iterdir()}
