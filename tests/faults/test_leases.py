@@ -57,6 +57,7 @@ MOMENTS = (
     ("checkpoint.between:1:stop", "no"),  # between the two renames
     ("fence.journal.jsonl:5:stop", "yes"),  # between the look at the lease and the record of the second epoch
     ("fence.training.json:1:stop", "yes"),
+    ("fence.full.json:1:stop", "yes"),  # of the predictions
     ("sweeps.worker.evaluated:1:stop", "yes"),  # before the result
     ("fence.result.json:1:stop", "yes"),
 )

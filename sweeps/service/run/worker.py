@@ -207,6 +207,7 @@ class _Attempt:
         """
         cause: Exception | None = None
         try:
+            self.folder.writer.confirm_for(self.folder.traceback_path)
             self.folder.traceback_path.unlink(missing_ok=True)
             with self.account.metered(self.trial.identity, self.held.confirm) if self.account else nullcontext():
                 self._train_and_evaluate(command)
