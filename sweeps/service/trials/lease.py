@@ -270,7 +270,7 @@ def _take(folder: Path, newest: int, duration: float) -> Lease | None:
         with path.open("x") as file:
             file.write(json.dumps(asdict(mine)))
         if _newest(folder) != number:  # `newest` was outdated: others acquired and released since
-            path.unlink()
+            path.unlink(missing_ok=True)
             return None
         staging.mkdir()
         for earlier in folder.iterdir():
