@@ -141,17 +141,21 @@ FROZEN = """
     from sweeps.service.run.executor.ray_session import living_nodes, ray_session
     from sweeps.service.run.preflight import Question
 
+    folder, frozen = sys.argv[1:]
     with ray_session():
-        for name, answer in ask(living_nodes(), Question(results="/", mark="/", store="/"), seconds=10).items():
+        nodes, question = living_nodes(), Question(results=folder, mark=folder, store=folder)
+        ask({name: node for name, node in nodes.items() if name != frozen}, question, seconds=120)  # has Python then
+        for name, answer in ask(nodes, question, seconds=10).items():
             print(name, answer.facts is not None, flush=True)
 """
 
 
-def test_a_frozen_node_is_the_one_that_does_not_answer(cluster: Cluster) -> None:
+def test_a_frozen_node_is_the_one_that_does_not_answer(cluster: Cluster, tmp_path: Path) -> None:
     """The last test of the cluster: the node is not thawed."""
     for process in processes(cluster.session):
         os.kill(process, signal.SIGSTOP)
-    ran = small.run([sys.executable, "-c", textwrap.dedent(FROZEN)], **cluster.environment)
+    program = [sys.executable, "-c", textwrap.dedent(FROZEN), str(tmp_path), cluster.second]
+    ran = small.run(program, **cluster.environment)
     assert ran.returncode == 0, ran.stderr
     answered = dict(map(str.split, ran.stdout.splitlines()))
     assert answered.pop(cluster.second) == "False", json.dumps(answered)
