@@ -98,7 +98,7 @@ def run_plan(plan: Plan, trials: Mapping[str, Trial], options: Options, console:
     """
     results = plan.read_results()
     check_figures(plan)
-    if _missing(results, trials) or not is_tracked(plan, options.tracking_uri):
+    if _missing(results, trials) or not is_tracked(plan.tracked, options.tracking_uri):
         ran = _run_alone(plan, trials, results, options, console)
     else:
         ran = Ran(standing=Standing.of(plan, trials, results))
@@ -152,7 +152,7 @@ def _run(
 ) -> Ran:
     """Runs the missing trials and ships them meanwhile; then prints the tables, and ships the report."""
     missing = _missing(results, trials)
-    tracked = Tracked(plan, options.info, options.tracking_uri, lambda line: say(console, line))
+    tracked = Tracked(plan.tracked, options.info, options.tracking_uri, lambda line: say(console, line))
     if missing:
         tracked.check()
     placement = _placement(plan, missing, options, mark, console)

@@ -225,7 +225,7 @@ def test_the_same_command_completes_a_shipment_that_was_killed(tmp_path: Path, m
     plan = plant(tmp_path / "results")
     killed = process(plan.results.path, mlflow_uri, MUCON_FAILPOINT=f"{moment}:kill")
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert not is_tracked(plan, mlflow_uri)
+    assert not is_tracked(plan.tracked, mlflow_uri)
     assert again(plan.results.path, mlflow_uri) == EXIT_OK
     assert statuses(mlflow_uri) == dict.fromkeys(plan.rows, "FINISHED")
     assert statuses(mlflow_uri, "sweep") == {NAME: "FINISHED"}
@@ -247,21 +247,21 @@ def test_the_record_of_what_was_shipped_where_decides_what_is_sent(
         update(self, record, reading)
 
     monkeypatch.setattr(trial_runs.TrialRuns, "update", counted)
-    assert is_tracked(plan, mlflow_uri)
+    assert is_tracked(plan.tracked, mlflow_uri)
     assert again(path, mlflow_uri) == EXIT_OK
     assert sent == []
     evaluate_later(plan.folders[1], "b" * 16, "alignment", {}, 0.9)
-    assert not is_tracked(plan, mlflow_uri)
+    assert not is_tracked(plan.tracked, mlflow_uri)
     assert again(path, mlflow_uri) == EXIT_OK
     assert sent == [plan.folders[1].identity]
     assert points(mlflow_uri, "test/alignment/full/mof") == {(sent[0], "test/alignment/full/mof"): 1}
     other = new_mlflow_uri(tmp_path / "other")
-    assert not is_tracked(plan, other)
+    assert not is_tracked(plan.tracked, other)
     assert again(path, other) == EXIT_OK
     assert statuses(other) == dict.fromkeys(plan.rows, "FINISHED")
-    assert is_tracked(plan, mlflow_uri)
+    assert is_tracked(plan.tracked, mlflow_uri)
     Path(mlflow_uri.removeprefix("sqlite:///")).unlink()
-    assert not is_tracked(plan, mlflow_uri)
+    assert not is_tracked(plan.tracked, mlflow_uri)
 
 
 def test_without_tracking_mlflow_is_not_imported_and_sync_ships_it_later(tmp_path: Path, mlflow_uri: str) -> None:
@@ -297,7 +297,8 @@ def test_a_comparison_names_each_difference_and_changes_nothing(
         connection.execute(
             "update tags set value = ? where run_uuid = ? and key = 'weights_sha256'", ("0" * 64, of(fourth))
         )
-    before = rows(mlflow_uri, "select count(*), max(run_uuid) from metrics"), rows(mlflow_uri, "select * from tags")
+    tables = ("metrics", "tags", "runs", "params", "experiments")
+    before = [rows(mlflow_uri, f"select * from {table}") for table in tables]
     capsys.readouterr()
     assert main(None, [*words, "--check", "--json"]) == EXIT_PARTIAL
     found = json.loads(capsys.readouterr().out)
@@ -308,10 +309,7 @@ def test_a_comparison_names_each_difference_and_changes_nothing(
         (fourth, "weights"),
     }
     assert not found["equal"]
-    assert (
-        rows(mlflow_uri, "select count(*), max(run_uuid) from metrics"),
-        rows(mlflow_uri, "select * from tags"),
-    ) == before
+    assert [rows(mlflow_uri, f"select * from {table}") for table in tables] == before
     assert len(compare(plan.results, f"sqlite:///{tmp_path}/nothing.db")) == 6
     assert not (tmp_path / "nothing.db").exists()
 

@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
 
     def digest(sweep: str) -> str:
         try:
-            return read_plan(results, sweep).digest
+            return read_plan(results, sweep).tracked.digest
         except InputError:
             return ""
 

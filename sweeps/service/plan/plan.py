@@ -24,6 +24,7 @@ from sweeps.service.plan.recordings import (
     warm_start_problems,
 )
 from sweeps.service.plan.stored import as_stored
+from sweeps.service.plan.sweep_folder import SweepCells
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.spec.figure import Figure
@@ -110,9 +111,18 @@ class Plan:
         return {cell.identity: cell.variant.name for cell in self.cells}
 
     @property
-    def digest(self) -> str:
-        """Identifies title and cells: what a tracking server shows of the sweep besides its trials."""
-        return digest("\n".join([self.title, *(f"{cell} {cell.key}" for cell in self.cells)]))
+    def tracked(self) -> SweepCells:
+        """What of the plan a tracking server shows."""
+        evaluations: dict[str, list[str]] = {}
+        for cell in self.cells:
+            evaluations.setdefault(cell.identity, []).append(cell.evaluation)
+        return SweepCells(
+            results=self.results,
+            name=self.name,
+            digest=digest("\n".join([self.title, *(f"{cell} {cell.key}" for cell in self.cells)])),
+            rows=self.rows,
+            evaluations=evaluations,
+        )
 
     @property
     def folders(self) -> list[TrialFolder]:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mucon.errors import InputError
 from sweeps.service.text import redacted
+from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.json_files import (
     ANY_KEY,
     UNREADABLE,
@@ -121,6 +122,35 @@ class Links:
     runs: str | None = None
     serve: str | None = None
     trials: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepCells:
+    """What of a plan a tracking server shows.
+
+    Attributes:
+        results: the results folder.
+        name: name of the sweep.
+        digest: identifies title and cells.
+        rows: trial identity -> row of the table.
+        evaluations: trial identity -> identities of its evaluations in the sweep.
+    """
+
+    results: ResultsFolder
+    name: str
+    digest: str
+    rows: Mapping[str, str]
+    evaluations: Mapping[str, Sequence[str]]
+
+    @property
+    def folder(self) -> Path:
+        """Directory of the sweep."""
+        return self.results.sweep(self.name)
+
+    @property
+    def folders(self) -> list[TrialFolder]:
+        """Directories of the trials."""
+        return [self.results.trial(identity) for identity in self.evaluations]
 
 
 def write_sweep(results: ResultsFolder, sweep: SweepInfo, experiment_name: str, rows: Mapping[str, str]) -> None:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from mucon.errors import InputError
-from sweeps.service.plan.plan import Plan
 from sweeps.service.plan.sweep_folder import (
     Outcome,
     Shipped,
+    SweepCells,
     SweepInfo,
     mark_shipped,
     read_sweep,
@@ -26,21 +26,21 @@ from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.seen import journal_bytes
 
 
-def is_tracked(plan: Plan, uri: str | None) -> bool:
+def is_tracked(cells: SweepCells, uri: str | None) -> bool:
     """Whether a tracking server shows the whole sweep, by the record of what was shipped; does not ask the server.
 
     Args:
-        plan: the sweep.
+        cells: cells of the sweep.
         uri: address of the server; None: nothing is tracked, and nothing is missing.
     """
     if uri is None:
         return True
     uri = checked_uri(uri)
-    shipped = _shipped(plan, uri)
+    shipped = _shipped(cells, uri)
     return (
         exists(uri)
-        and shipped.sweep == plan.digest
-        and all(shipped.trials.get(folder.identity, 0) == journal_bytes(folder) for folder in plan.folders)
+        and shipped.sweep == cells.digest
+        and all(shipped.trials.get(folder.identity, 0) == journal_bytes(folder) for folder in cells.folders)
     )
 
 
@@ -48,7 +48,7 @@ class Tracked:
     """Tracks a run of a sweep; a context manager that ships while the trials run.
 
     Args:
-        plan: the sweep.
+        cells: cells of the sweep.
         info: facts for the tracking server.
         uri: address of the server; None: nothing is tracked.
         tell: receives the lines for the terminal.
@@ -57,16 +57,13 @@ class Tracked:
         InputError: an unsupported address, or a sweep's name that is not a valid tag.
     """
 
-    def __init__(self, plan: Plan, info: SweepInfo, uri: str | None, tell: Callable[[str], None]) -> None:
-        self._plan, self._info, self._tell = plan, info, tell
+    def __init__(self, cells: SweepCells, info: SweepInfo, uri: str | None, tell: Callable[[str], None]) -> None:
+        self._cells, self._info, self._tell = cells, info, tell
         self._tracker: Tracker | None = None
         self._shipping: Shipping | None = None
-        self._evaluations: dict[str, list[str]] = {}
-        for cell in plan.cells:
-            self._evaluations.setdefault(cell.identity, []).append(cell.evaluation)
         if uri is not None:
-            shipped = _shipped(plan, checked_uri(uri)).trials
-            self._tracker = Tracker(uri, TRACKING_EXPERIMENT, info, plan.rows, plan.results, shipped)
+            shipped = _shipped(cells, checked_uri(uri)).trials
+            self._tracker = Tracker(uri, TRACKING_EXPERIMENT, info, cells.rows, cells.results, shipped)
 
     @property
     def address(self) -> str:
@@ -84,11 +81,11 @@ class Tracked:
 
     def record(self) -> None:
         """Records the sweep in the results folder, from which `sync` can ship it."""
-        write_sweep(self._plan.results, self._info, TRACKING_EXPERIMENT, self._plan.rows)
+        write_sweep(self._cells.results, self._info, TRACKING_EXPERIMENT, self._cells.rows)
 
     def __enter__(self) -> Tracked:
         if self._tracker is not None:
-            self._shipping = Shipping(self._tracker, self._plan.folders, self._tell, self._waits_for)
+            self._shipping = Shipping(self._tracker, self._cells.folders, self._tell, self._waits_for)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -99,7 +96,7 @@ class Tracked:
         """Writes the addresses of the runs, for the page; earlier ones stay if the server does not answer."""
         links = None if self._shipping is None else self._shipping.links()
         if links is not None:
-            write_links(self._plan.folder, links)
+            write_links(self._cells.folder, links)
 
     def finish(self, tables: Mapping[str, Path], outcome: Outcome) -> bool:
         """Ships the rest and says what could not be shipped, or how to ship what was not tracked.
@@ -111,27 +108,27 @@ class Tracked:
         Returns:
             Whether the server has everything; true if nothing is tracked.
         """
-        results = self._plan.results.path
+        results = self._cells.results.path
         if self._tracker is None or self._shipping is None:
             self._tell(f"not tracked; to send it to MLflow later: mucon-sweeps sync {shlex.quote(str(results))}")
             return True
         shipment = self._shipping.finish(tables, outcome)
         for line in shipment.lines(results, self._tracker.uri):
             self._tell(line)
-        shown = self._plan.digest if shipment.complete else ""
+        shown = self._cells.digest if shipment.complete else ""
         with contextlib.suppress(InputError, OSError):  # without the record the next command compares again
-            mark_shipped(self._plan.folder, self._tracker.uri, Shipped(sweep=shown, trials=self._tracker.settled))
+            mark_shipped(self._cells.folder, self._tracker.uri, Shipped(sweep=shown, trials=self._tracker.settled))
         return shipment.complete
 
     def _waits_for(self, folder: TrialFolder) -> bool:
         """Whether an evaluation of this sweep is missing in a trial's directory."""
-        return not all(folder.result_path(name).exists() for name in self._evaluations.get(folder.identity, ()))
+        return not all(folder.result_path(name).exists() for name in self._cells.evaluations.get(folder.identity, ()))
 
 
-def _shipped(plan: Plan, uri: str) -> Shipped:
+def _shipped(cells: SweepCells, uri: str) -> Shipped:
     """What the server at an address shows of a sweep; nothing if the record is damaged."""
     try:
-        record = read_sweep(plan.folder)
+        record = read_sweep(cells.folder)
     except InputError:
         return Shipped()
     return Shipped() if record is None else record.shipped.get(redacted(uri), Shipped())
