@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,9 @@ from sweeps.service.track.changes import WEIGHTS_TAG, Run
 from sweeps.service.track.probe import probe
 from sweeps.service.track.records import STATUS, Point, TrialRecord, read_record
 from sweeps.service.track.server import ServerError, checked_uri, exists, unreachable
+from sweeps.service.track.sync import started_trials
 from sweeps.service.track.tracker import TRACKING_EXPERIMENT
-from sweeps.service.trials.folder import State
+from sweeps.service.trials.folder import State, TrialFolder
 from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
 
@@ -46,25 +47,27 @@ def compare(results: ResultsFolder, uri: str) -> list[Difference]:
     """The differences between a results folder and a tracking server; empty if the server shows everything.
 
     Raises:
-        InputError: the server does not answer or is no MLflow server.
+        InputError: no trials, or a server that does not answer or is no MLflow server.
     """
+    trials = started_trials(results).values()
     client = None
-    if exists(uri):
-        uri = checked_uri(uri)
-        probe(uri, TRACKING_EXPERIMENT)
-        from sweeps.service.track.client import Client  # imports mlflow, which takes seconds
     try:
-        client = Client(uri, TRACKING_EXPERIMENT, create=False) if exists(uri) else None
-        return list(_differences(results, client))
+        if exists(uri):
+            uri = checked_uri(uri)
+            probe(uri, TRACKING_EXPERIMENT)
+            from sweeps.service.track.client import Client  # imports mlflow, which takes seconds
+
+            client = Client(uri, TRACKING_EXPERIMENT, create=False)
+        return list(_differences(results, trials, client))
     except (ServerError, OSError) as error:
         raise unreachable(uri, error) from error
 
 
-def _differences(results: ResultsFolder, client: Client | None) -> Iterator[Difference]:
+def _differences(results: ResultsFolder, trials: Iterable[TrialFolder], client: Client | None) -> Iterator[Difference]:
     found: dict[str, list[Run]] = {}
     for run in client.search("tags.trial LIKE '%'") if client else ():
         found.setdefault(run.tags["trial"], []).append(run)
-    for folder in results.trials():
+    for folder in trials:
         try:
             record = read_record(TrialReading(folder))
         except InputError as error:

@@ -77,6 +77,11 @@ class Shipping:
             pass
         return self._links
 
+    @property
+    def known_links(self) -> Links | None:
+        """The pages of the runs after `finish`; None if the server has never answered."""
+        return self._links
+
     def finish(self, tables: Mapping[str, Path], outcome: Outcome | None = None) -> Shipment:
         """Ships the rest, the sweep's tables and its outcome; returns what could not be shipped.
 
@@ -131,6 +136,7 @@ class Shipping:
             return
         if self._open():
             self._shipment = self._tracker.finish(self._folders, self._tables, outcome=self._outcome)
+            self._links = self._tracker.links
         self._tracker.close()
 
     def _ship_live(self) -> bool:

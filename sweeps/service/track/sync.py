@@ -19,6 +19,7 @@ from sweeps.service.plan.sweep_folder import (
 from sweeps.service.text import redacted
 from sweeps.service.track.changes import Shipment
 from sweeps.service.track.tracker import PATIENCE_SECONDS, TRACKING_EXPERIMENT, Tracker
+from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.results_folder import ResultsFolder
 
 
@@ -49,17 +50,7 @@ def sync(
     Raises:
         InputError: no trials, or a server that does not respond.
     """
-    trials = {folder.identity: folder for folder in results.trials()}
-    if not trials:
-        raise InputError(
-            Problem(
-                rule="missing",
-                place=str(results.path),
-                value="trials",
-                message="no trial has run in this folder",
-                hint="name another results folder",
-            )
-        )
+    trials = started_trials(results)
     sweeps, unreadable = read_sweeps(results)
     others = sorted(set(trials) - {identity for sweep in sweeps for identity in sweep.rows})
     if others and not unreadable:  # they may belong to a sweep whose record cannot be read
@@ -79,6 +70,26 @@ def sync(
                 shown = digest_of(name) if shipments[name].complete else ""
                 mark_shipped(results.sweep(name), tracker.uri, Shipped(sweep=shown, trials=tracker.settled))
     return shipments
+
+
+def started_trials(results: ResultsFolder) -> dict[str, TrialFolder]:
+    """The directories of the trials that have started, by identity.
+
+    Raises:
+        InputError: there are none.
+    """
+    trials = {folder.identity: folder for folder in results.trials()}
+    if not trials:
+        raise InputError(
+            Problem(
+                rule="missing",
+                place=str(results.path),
+                value="trials",
+                message="no trial has run in this folder",
+                hint="name another results folder",
+            )
+        )
+    return trials
 
 
 def _remove_secrets(page: Path) -> None:

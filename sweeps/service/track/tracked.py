@@ -115,6 +115,8 @@ class Tracked:
         shipment = self._shipping.finish(tables, outcome)
         for line in shipment.lines(results, self._tracker.uri):
             self._tell(line)
+        if shipment.complete and self._shipping.known_links is not None:  # `links` may have been too early
+            write_links(self._cells.folder, self._shipping.known_links)
         shown = self._cells.digest if shipment.complete else ""
         with contextlib.suppress(InputError, OSError):  # without the record the next command compares again
             mark_shipped(self._cells.folder, self._tracker.uri, Shipped(sweep=shown, trials=self._tracker.settled))
