@@ -46,6 +46,8 @@ def test_a_budget_stops_running_trials_survives_a_kill_and_a_larger_one_resumes_
     results = tmp_path / "results"
     rows = {shape: {"mask.shape": shape} for shape in ("bell", "trapezoid")}
     line = small.command(small.own_script(tmp_path, "limited", rows), tiny_store, results)
+    at = line.index("--tracking-uri")
+    line[at : at + 2] = ["--tracking", "off"]
     line += ["--set", f"training.epochs={EPOCHS}"]
     page = results / "sweeps" / "limited" / "index.html"
 
@@ -73,9 +75,8 @@ def test_a_budget_stops_running_trials_survives_a_kill_and_a_larger_one_resumes_
         os.kill(driver.pid, signal.SIGKILL)
         driver.wait()
     folders = ResultsFolder(results).trials()
-    small.wait_until(
-        lambda: not any(lease.holder(folder.path) for folder in folders)
-    )  # its workers live a little longer
+    # its workers live a little longer
+    small.wait_until(lambda: not any(lease.holder(folder.path) for folder in folders))
     spent = used(results)
     assert spent > 3600 * LIMIT + 3
 
