@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from tests.sweeps import small
 
 # these tests run several processes in parallel; more threads than cores would slow them down
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# a sweep of one test does not wait for the cores of another's, which may hang on purpose
+os.environ["MUCON_CORES"] = tempfile.mkdtemp(prefix="mucon-cores-")
 
 
 def pytest_configure() -> None:
@@ -25,6 +28,10 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(os.environ["MUCON_CORES"], ignore_errors=True)
 
 
 SHARED = {

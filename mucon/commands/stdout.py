@@ -1,8 +1,9 @@
-"""Standard output and error whose reader may close them, such as `head`."""
+"""Standard output and error whose reader may be gone: `head`, or a terminal that was closed."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import sys
@@ -11,7 +12,7 @@ from typing import Any, TextIO, cast
 
 
 class LastingOutput:
-    """A stream that drops what is written after its reader has closed it, so that the work goes on.
+    """A stream that drops what is written after its reader is gone, so that the work goes on.
 
     Args:
         stream: the stream that is written to.
@@ -39,7 +40,9 @@ class LastingOutput:
     def _lasting(self) -> Iterator[None]:
         try:
             yield
-        except BrokenPipeError:
+        except OSError as error:
+            if error.errno not in (errno.EPIPE, errno.EIO, errno.ENXIO):
+                raise
             self.has_reader = False
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
 

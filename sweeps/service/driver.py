@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +18,10 @@ from sweeps.service.report.watching import watched
 from sweeps.service.run.budget.admission import balanced
 from sweeps.service.run.budget.budgeting import Budgeting
 from sweeps.service.run.budget.limits import Budget
+from sweeps.service.run.causes import Cause, cause_of, storage_reason
+from sweeps.service.run.executor.engine import Ending, run_trials
 from sweeps.service.run.executor.ray_environment import check_ray_folder, set_ray_environment
+from sweeps.service.run.executor.workplace import Workplace
 from sweeps.service.run.notice import Notices
 from sweeps.service.run.preflight import checked_placement, marked
 from sweeps.service.run.progress import Progress
@@ -77,10 +80,12 @@ class Ran:
         standing: the sweep after the run.
         interrupted: whether the run was stopped before its end.
         shipped: whether the tracking server has received everything.
+        reason: why the trials could not go on; empty if they could.
     """
 
     standing: Standing
     interrupted: bool = False
+    reason: str = ""
     shipped: bool = True
 
 
@@ -99,14 +104,23 @@ def run_plan(plan: Plan, trials: Mapping[str, Trial], options: Options, console:
     results = plan.read_results()
     check_figures(plan)
     if _missing(results, trials) or not is_tracked(plan.tracked, options.tracking_uri):
-        ran = _run_alone(plan, trials, results, options, console)
+        try:
+            ran = _run_alone(plan, trials, results, options, console)
+        except Exception as error:
+            if cause_of(error, plan.results.path) is not Cause.STORAGE:
+                raise
+            reason = storage_reason(error, plan.results.path)
+            ran = Ran(standing=Standing.of(plan, trials, results), shipped=False, reason=reason)
+            _present(plan, ran.standing, console)
     else:
         ran = Ran(standing=Standing.of(plan, trials, results))
         write_report(ran.standing)
         _present(plan, ran.standing, console)
+    if ran.reason:
+        say(console, f"not finished: {ran.reason}")
     if ran.interrupted:
         return EXIT_INTERRUPTED
-    return EXIT_OK if ran.standing.is_complete and ran.shipped else EXIT_PARTIAL
+    return EXIT_OK if ran.standing.is_complete and ran.shipped and not ran.reason else EXIT_PARTIAL
 
 
 def _present(plan: Plan, standing: Standing, console: Console, budget: Iterable[str] = ()) -> None:
@@ -176,16 +190,18 @@ def _run(
     say(console, f"results {plan.results.path}, tracking {tracked.address}")
     notices = Notices(options.notify, plan.name, partial(say, console))
     with tracked:
-        interrupted = bool(missing) and _train(plan, results, budgeting, notices, placement, options, mark, console)
+        ending = Ending()
+        if missing:
+            ending = _train(plan, results, budgeting, notices, placement, options, mark, console)
         standing = Standing.of(plan, trials, results)
         tracked.write_links()
         report = write_report(standing)
         budget = tuple(budgeting.lines(standing.results))
         _present(plan, standing, console, budget)
-        notices.send("finished", *finished_facts(standing, interrupted=interrupted, budget=budget))
+        notices.send("finished", *finished_facts(standing, interrupted=ending.interrupted, budget=budget))
         shipped = tracked.finish(report, outcome_of(standing))
     notices.wait()
-    return Ran(standing=standing, interrupted=interrupted, shipped=shipped)
+    return Ran(standing=standing, interrupted=ending.interrupted, shipped=shipped, reason=ending.reason)
 
 
 def _placement(plan: Plan, missing: list[Trial], options: Options, mark: Path, console: Console) -> Placement:
@@ -212,18 +228,15 @@ def _train(
     options: Options,
     mark: Path,
     console: Console,
-) -> bool:
-    """Runs the trials that the budget covers on Ray; returns whether they were interrupted."""
+) -> Ending:
+    """Runs the trials that the budget covers on Ray; returns how that ended."""
     folder = plan.results
     source = budgeting.source(
         PlannedTrials(budgeting.chosen, lambda identity: lease.holder(folder.trial(identity).path) is not None)
     )
     if source is None:
-        return False
+        return Ending()
     set_ray_environment()
-    from sweeps.service.run.executor.engine import run_trials
-    from sweeps.service.run.executor.workplace import Workplace
-
     keys = {trial.key for trial in budgeting.chosen}
     workplace = Workplace(
         results=folder,
@@ -239,10 +252,11 @@ def _train(
         Progress(console, {cell.key: cell for cell in plan.cells if cell.key in keys}) as progress,
         watched(plan, results, progress, budgeting, notices, workplace.stop_file, partial(say, console)) as listeners,
     ):
-        interrupted = run_trials(stopping, workplace, placement.each, listeners, placement.most)
+        ending = run_trials(stopping, workplace, placement.each, listeners, placement.most)
     if stopping.group is not None:
         say(console, f"stopped after --stop-after-failures {options.stop_after_failures}: {stopping.group.title}")
-    return interrupted and not budgeting.has_stopped and stopping.group is None
+    is_asked = ending.interrupted and not budgeting.has_stopped and stopping.group is None
+    return replace(ending, interrupted=is_asked)
 
 
 def _counted(plan: Plan) -> str:

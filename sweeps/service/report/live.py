@@ -54,6 +54,9 @@ class LivePage:
     def epoch(self, key: str, values: Mapping[str, object]) -> None:
         """A trial has finished an epoch, which the next version shows."""
 
+    def note(self, text: str, key: str | None = None) -> None:
+        """Does nothing."""
+
     def ended(self, key: str, outcome: Outcome) -> None:
         """A trial has ended."""
         self._ended.append(key)

@@ -77,6 +77,9 @@ class Events:
             facts = {"trials": [self._trial(one) for one in same.values()], "reason": reason, "count": len(same)}
             self._notices.send("same_failures", f"{len(same)} trials failed with one cause: {reason}", facts)
 
+    def note(self, text: str, key: str | None = None) -> None:
+        """Does nothing."""
+
     def check(self) -> None:
         """Posts what time brings; called again and again beside the sweep."""
         used = self._largest_share()

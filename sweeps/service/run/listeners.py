@@ -17,6 +17,9 @@ class Listener(Protocol):
     def ended(self, key: str, outcome: Outcome) -> None:
         """A trial has ended, in any state."""
 
+    def note(self, text: str, key: str | None = None) -> None:
+        """Something worth a line happened to the sweep, or to a trial."""
+
 
 class Listeners:
     """Passes everything on to each of several listeners."""
@@ -33,3 +36,8 @@ class Listeners:
         """A trial has ended, in any state."""
         for listener in self._listeners:
             listener.ended(key, outcome)
+
+    def note(self, text: str, key: str | None = None) -> None:
+        """Something worth a line happened to the sweep, or to a trial."""
+        for listener in self._listeners:
+            listener.note(text, key)

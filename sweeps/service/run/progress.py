@@ -108,6 +108,10 @@ class Progress:
         if self._live is not None:
             self._live.update(self._table(), refresh=True)
 
+    def note(self, text: str, key: str | None = None) -> None:
+        """Prints a line about the sweep, or about a trial."""
+        say(self._console, f"{self._count()} {text if key is None else f'{self._cells[key]} {text}'}")
+
     @property
     def running(self) -> dict[str, Running]:
         """Key -> how far a trial is, for each running trial that has finished an epoch; can be read by any thread."""

@@ -31,7 +31,33 @@ class Resources:
     gpus: float
 
     def __str__(self) -> str:
-        return f"{self.cpus:g} CPU and {self.gpus:g} GPU for each trial"
+        return f"{self.share} for each trial"
+
+    @property
+    def share(self) -> str:
+        """The share of a machine, as text."""
+        return f"{self.cpus:g} CPU and {self.gpus:g} GPU"
+
+    @property
+    def option(self) -> str:
+        """The option that gives each trial this share, so that fewer run at a time."""
+        return f"--gpus-per-trial {self.gpus:g}" if self.gpus else f"--cpus-per-trial {self.cpus:g}"
+
+    def larger(self, nodes: Mapping[str, tuple[float, float]]) -> Resources:
+        """Twice the GPUs, or twice the cores of a trial without GPU, as far as a machine has them.
+
+        >>> Resources(cpus=2, gpus=0.25).larger({"a": (8, 1)})
+        Resources(cpus=2, gpus=0.5)
+        >>> Resources(cpus=3, gpus=0).larger({"a": (4, 0)})
+        Resources(cpus=4, gpus=0)
+        """
+        most_cpus = max((cpus for cpus, _ in nodes.values()), default=0.0)
+        most_gpus = max((gpus for _, gpus in nodes.values()), default=0.0)
+        if self.gpus:
+            larger = replace(self, gpus=max(self.gpus, min(2 * self.gpus, 1 if self.gpus < 1 else most_gpus)))
+        else:
+            larger = replace(self, cpus=max(self.cpus, min(2 * self.cpus, most_cpus)))
+        return larger if any(larger.slots_of(*node) for node in nodes.values()) else self
 
     def slots(self, nodes: Mapping[str, tuple[float, float]]) -> int:
         """The number of trials that run at a time.

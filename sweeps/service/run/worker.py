@@ -12,7 +12,7 @@ import socket
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from storage import Store, failpoints, open_store
 from storage.fencing import SupersededError
 from sweeps.service.plan.recordings import split_facts
 from sweeps.service.run.budget.usage import Account
+from sweeps.service.run.causes import Cause, cause_of
 from sweeps.service.run.reasons import reason_of
 from sweeps.service.text import printable, redacted
 from sweeps.service.triage.failures import Failure
@@ -47,6 +48,8 @@ from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
 
+NO_SLOT = nullcontext()
+"""The slot of a trial that need not wait for other processes of its machine."""
 INTERRUPTED = "interrupted"
 """Why a trial stops that a person asked to stop."""
 APPEARANCE_SECONDS = 5.0
@@ -60,10 +63,11 @@ UNSEEN = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a trial ended, and why if it did not finish."""
+    """How a trial ended, why if it did not finish, and what could let it succeed."""
 
     state: State
     reason: str | None = None
+    cause: Cause | None = None
 
 
 def run_trial(
@@ -80,6 +84,7 @@ def run_trial(
     failed: Callable[[Exception], None] = lambda _: None,
     stop_reason: Callable[[], str] = lambda: INTERRUPTED,
     account: Account | None = None,
+    slot: AbstractContextManager[object] = NO_SLOT,
 ) -> Outcome:
     """Does what is missing of a trial's training and evaluation; waits while another process holds the trial.
 
@@ -96,11 +101,13 @@ def run_trial(
         failed: receives the error that ended the trial, after it is recorded.
         stop_reason: why `should_stop` returned true.
         account: where the trial records what it uses; None if nobody asks.
+        slot: entered to train and evaluate; it may wait, and raise Interrupted.
 
     Returns:
         The outcome, which is also recorded in the trial's directory; a failure is an outcome, not an exception.
 
     Raises:
+        OSError: the results folder cannot be written, see `causes`; also another type that stands for it.
         InputError: the directory is of an unknown format version, or cannot be converted.
     """
     path = results.trial(trial.identity).path
@@ -121,7 +128,7 @@ def run_trial(
                     return Outcome(State.FINISHED)
                 if not should_stop():
                     device = provenance.resolve_device(device)
-                    hooks = (should_stop, report, failed, stop_reason, account)
+                    hooks = (should_stop, report, failed, stop_reason, account, slot)
                     attempt = _Attempt(trial, folder, held, written, device, *hooks, checkpoint_seconds)
                     with kept_output(folder, results.output(trial.identity)) if keep_output else nullcontext():
                         return attempt.run(command)
@@ -197,6 +204,7 @@ class _Attempt:
     failed: Callable[[Exception], None]
     stop_reason: Callable[[], str]
     account: Account | None
+    slot: AbstractContextManager[object]
     checkpoint_seconds: float
 
     def run(self, command: str) -> Outcome:
@@ -209,7 +217,8 @@ class _Attempt:
         try:
             self.folder.writer.confirm_for(self.folder.traceback_path)
             self.folder.traceback_path.unlink(missing_ok=True)
-            with self.account.metered(self.trial.identity, self.held.confirm) if self.account else nullcontext():
+            metered = self.account.metered(self.trial.identity, self.held.confirm) if self.account else nullcontext()
+            with self.slot, metered:
                 self._train_and_evaluate(command)
             outcome = Outcome(State.FINISHED)
         except SupersededError:
@@ -218,19 +227,26 @@ class _Attempt:
             outcome = Outcome(State.STOPPED, f"{self.stop_reason()}; resumes from its checkpoint")
         except Diverged as error:
             outcome, cause = Outcome(State.DIVERGED, str(error)), error
-        except InputError as error:
-            outcome, cause = Outcome(State.FAILED, error.line), error
         except Exception as error:  # every failure becomes the trial's outcome, so that other trials continue
-            text = printable(redacted(traceback.format_exc()))
-            self.folder.writer.write(self.folder.traceback_path, text.encode())
-            outcome, cause = Outcome(State.FAILED, reason_of(error)), error
+            outcome, cause = self._failure(error), error
         reason = outcome.reason and printable(redacted(outcome.reason))
         failure = None if cause is None else Failure.of(cause).to_dict()
         host, pid = socket.gethostname(), os.getpid()
         self.journal.status(outcome.state, reason=reason, host=host, pid=pid, failure=failure)
         if cause is not None:
             self.failed(cause)
-        return Outcome(outcome.state, reason)
+        return Outcome(outcome.state, reason, outcome.cause)
+
+    def _failure(self, error: Exception) -> Outcome:
+        """The outcome of an error; raises it if no other trial could write its results either."""
+        cause = cause_of(error, self.folder.path)
+        if cause is Cause.STORAGE:
+            raise error
+        if isinstance(error, InputError):
+            return Outcome(State.FAILED, error.line)
+        text = printable(redacted(traceback.format_exc()))
+        self.folder.writer.write(self.folder.traceback_path, text.encode())
+        return Outcome(State.FAILED, f"{'out of memory: ' if cause else ''}{reason_of(error)}", cause)
 
     def _train_and_evaluate(self, command: str) -> None:
         try:

@@ -130,6 +130,17 @@ def holder(folder: Path) -> Holder | None:
     return sight.holder if sight is not None and sight.is_held(folder) else None
 
 
+def frozen(folder: Path) -> int | None:
+    """Number of a living process of this machine that has not renewed its lease of the folder in time; None: no such.
+
+    Such a process is frozen, or has noticed that it lost the lease and does something else by now.
+    """
+    sight = _Sight.of(folder)
+    if sight is None or sight.is_held(folder) or sight.holder.has_ended or sight.holder.machine != _machine():
+        return None
+    return sight.holder.pid
+
+
 class Lease:
     """The right to write into a folder, renewed by a thread until it is released.
 

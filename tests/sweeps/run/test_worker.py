@@ -15,6 +15,7 @@ import pytest
 from mucon.training import EpochReport
 from storage import open_store
 from sweeps.service.run import worker
+from sweeps.service.run.causes import Cause
 from sweeps.service.run.worker import Outcome, mark_failed, recorded, run_trial
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import TO_RUN, State
@@ -166,6 +167,15 @@ def test_a_worker_that_has_lost_its_lease_stops_writing(tiny_store: Path, tmp_pa
         worker.kill()
         worker.wait()
     assert after == before
+
+
+def test_a_trial_that_runs_out_of_memory_has_that_cause_and_one_that_diverges_has_none(
+    tiny_store: Path, tmp_path: Path
+) -> None:
+    results = ResultsFolder(tmp_path)
+    huge = run_trial(small.make_trial(tiny_store, backbone__channels=2 * 10**6), results, device="cpu")
+    assert (huge.state, huge.cause) == (State.FAILED, Cause.MEMORY)
+    assert run_trial(small.make_trial(tiny_store, training__learning_rate=1e30), results, device="cpu").cause is None
 
 
 def test_the_failure_of_a_worker_that_died_is_recorded_by_another_process(tiny_store: Path, tmp_path: Path) -> None:

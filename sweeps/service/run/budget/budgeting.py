@@ -123,6 +123,9 @@ class Budgeting:
         if self._source is not None:
             self._source.epoch(key, values)
 
+    def note(self, text: str, key: str | None = None) -> None:
+        """Does nothing."""
+
     def ended(self, key: str, outcome: Outcome) -> None:
         """A trial has ended; the source has been informed."""
 

@@ -2,37 +2,65 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Mapping
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ray import tune
-
+from mucon.device import usable_cpus
+from mucon.errors import InputError
+from sweeps.service.run.causes import UnwritableError
+from sweeps.service.run.executor.dispatch import Dispatch
 from sweeps.service.run.executor.interruption import interruptions
-from sweeps.service.run.executor.queue import TrialQueue
-from sweeps.service.run.executor.ray_session import ray_session
-from sweeps.service.run.executor.relay import Relay, StopWhenIdle
-from sweeps.service.run.executor.trainable import train_trial
+from sweeps.service.run.executor.process import RayProcess
+from sweeps.service.run.executor.ray_environment import check_cluster, is_cluster
 from sweeps.service.run.executor.workplace import Workplace
 from sweeps.service.run.listeners import Listener
-from sweeps.service.run.reasons import reason_in
 from sweeps.service.run.resources import Resources
 from sweeps.service.run.source import TrialSource
-from sweeps.service.run.worker import Outcome, mark_failed, recorded
-from sweeps.service.trials.trial import Trial
 
-RETRIES = 2
-"""Number of times a trial resumes after its worker process died; a failure of the trial itself is final."""
+STARTS = 2
+"""Number of times that Ray is started for a sweep: once more after it has died."""
+START_SECONDS = 180.0
+"""Seconds within which Ray starts."""
+SILENCE_SECONDS = 30.0
+"""Seconds without a sign of life after which Ray is dead; it gives one each second."""
+LOOK_SECONDS = 0.5
+"""Seconds between two looks at Ray's processes."""
+FROZEN_SECONDS = 5.0
+"""Seconds between two looks at the leases of running trials; a worker that is frozen at two of them is ended."""
+PAUSE_SECONDS = 5.0
+"""Seconds between two looks after which this process itself was frozen."""
+STOP_SECONDS = 45.0
+"""Seconds that running trials have to write a checkpoint and stop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a run of trials ended.
+
+    Attributes:
+        interrupted: whether it was asked to stop.
+        reason: why it could not go on; empty if it could.
+    """
+
+    interrupted: bool = False
+    reason: str = ""
+
+
+class _RayDied(Exception):
+    """Ray is dead."""
 
 
 def run_trials(
     source: TrialSource, workplace: Workplace, each: Resources, listener: Listener, most: int | None = None
-) -> bool:
-    """Runs trials until the source is exhausted and each has an outcome, or until it is interrupted.
+) -> Ending:
+    """Runs trials until the source is exhausted and each has an outcome, or until they cannot go on.
 
-    The first Ctrl-C or SIGTERM lets every running trial write a checkpoint and stop; the second ends them at once.
+    The first Ctrl-C, SIGTERM or SIGHUP lets every running trial write a checkpoint and stop, and ends those that do
+    not; the second ends them at once. A Ray that dies is started once more.
 
     Args:
         source: supplies the trainings; it receives each outcome while other trials run.
@@ -42,72 +70,156 @@ def run_trials(
         most: largest number of trials at a time, whatever the resources; None without a limit.
 
     Returns:
-        Whether it was interrupted.
+        How it ended.
 
     Raises:
         InputError: no node can run a trial.
+        UnwritableError: the results folder cannot be written.
         KeyboardInterrupt: at the second interruption.
     """
-    stop, storage = workplace.stop_file, workplace.scratch / "tune"
-    stop.unlink(missing_ok=True)
-    try:
-        with interruptions(stop) as install, ray_session() as nodes:
-            install()  # Ray has replaced the handlers
-            slots = each.slots(nodes)
-            os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(min(slots, 200))
-            _fit(source, workplace, storage, each, min(4 * slots, most or 4 * slots), listener)
-        return stop.exists()
-    finally:
-        shutil.rmtree(storage, ignore_errors=True)
-        stop.unlink(missing_ok=True)
-
-
-def _fit(
-    source: TrialSource, workplace: Workplace, storage: Path, each: Resources, at_most: int, listener: Listener
-) -> None:
-    pending: dict[str, Trial] = {}
-
-    def next_request() -> dict[str, str] | None:
-        training = source.next_training()
-        if training is None:
-            return None
-        pending.update({trial.key: trial for trial in training})
-        return workplace.request(training)
-
-    def ended(key: str, outcome: Outcome) -> None:
-        trial = pending.pop(key, None)
-        if trial is not None:  # a restarted worker repeats what it reported before it died
-            outcome = recorded(trial, workplace.results, outcome)
-            source.ended(trial, outcome)
-            listener.ended(key, outcome)
-
-    def died(config: Mapping[str, str], error: str) -> None:
-        reason = f"its worker process died {RETRIES + 1} times: {reason_in(error)}"
-        for trial in Workplace.of_request(config)[1]:
-            if trial.key in pending:
-                ended(trial.key, mark_failed(trial, workplace.results, reason))
-
     stop = workplace.stop_file
-    relay = Relay(listener.epoch, ended, died, stop)
-    tune.Tuner(
-        tune.with_resources(train_trial, {"cpu": each.cpus, "gpu": each.gpus}),
-        tune_config=tune.TuneConfig(
-            search_alg=TrialQueue(next_request, at_most=at_most, stopping=stop.exists),
-            num_samples=-1,
-            reuse_actors=not each.gpus,
-            trial_name_creator=_trial_id,
-            trial_dirname_creator=_trial_id,
-        ),
-        run_config=tune.RunConfig(
-            name="trials",
-            storage_path=str(storage),
-            verbose=0,
-            callbacks=[relay],
-            stop=StopWhenIdle(relay),
-            failure_config=tune.FailureConfig(max_failures=RETRIES),
-        ),
-    ).fit()
+    with contextlib.suppress(OSError):
+        stop.unlink(missing_ok=True)
+    dispatch = Dispatch(source, workplace, each, listener, local=0 if is_cluster() else usable_cpus())
+    reason = ""
+    try:
+        with interruptions(stop) as asked_to_stop:
+            for start in range(STARTS):
+                process = RayProcess()
+                try:
+                    return _Session(process, dispatch, each, most, listener, asked_to_stop).run()
+                except _RayDied as death:
+                    reason = f"Ray died: {death}"
+                    dispatch.ray_died()
+                finally:
+                    process.kill()
+                if start + 1 < STARTS:
+                    listener.note(f"{reason}; starting it again, and the running trials resume from their checkpoints")
+                    if unreachable := _cluster_problem():
+                        return Ending(reason=f"{reason}; {unreachable}")
+        return Ending(reason=f"{reason}, {STARTS} times; run the same command again to resume")
+    finally:
+        with contextlib.suppress(OSError):
+            stop.unlink(missing_ok=True)
 
 
-def _trial_id(trial: Any) -> str:
-    return str(trial.trial_id)
+class _Session:
+    """Trials on one Ray, from its start to its end."""
+
+    def __init__(
+        self,
+        process: RayProcess,
+        dispatch: Dispatch,
+        each: Resources,
+        most: int | None,
+        listener: Listener,
+        asked_to_stop: Callable[[], bool],
+    ) -> None:
+        self._process, self._dispatch, self._each, self._listener = process, dispatch, each, listener
+        self._asked_to_stop = asked_to_stop
+        self._most, self._at_most = most, 0
+        self._looked = time.monotonic()
+        self._silent_from = self._looked + START_SECONDS
+        self._stopping_until: float | None = None
+        self._frozen: set[int] = set()
+        self._looked_at_leases = self._looked
+        self._killed = _killed_for_memory()
+
+    def run(self) -> Ending:
+        """Passes on events until there is nothing left to do.
+
+        Raises:
+            _RayDied: this Ray cannot go on.
+            UnwritableError: the results folder cannot be written.
+        """
+        while not self._dispatch.is_over:
+            event = self._process.event(0.2)
+            if event is not None:
+                self._receive(event)
+            if ending := self._stopped():
+                return ending
+            self._check_alive(is_idle=event is None)
+        return Ending()
+
+    def _receive(self, event: dict[str, Any]) -> None:
+        kind, job = event.pop("event"), event.pop("job", -1)
+        dispatch = self._dispatch
+        if kind == "ask":
+            may_start = self._stopping_until is None and dispatch.n_inside < self._at_most
+            self._process.answer(dispatch.next_config() if may_start else None)
+        elif kind == "started":
+            dispatch.started(job)
+        elif kind == "report":
+            dispatch.report(job, event)
+        elif kind == "left":
+            dispatch.left(job)
+        elif kind == "died":
+            killed, self._killed = self._killed, _killed_for_memory()
+            dispatch.died(job, event["error"], of_memory=self._killed > killed)
+        elif kind == "ready":
+            dispatch.nodes = {name: tuple(node) for name, node in event["nodes"].items()}
+            slots = self._each.slots(dispatch.nodes)
+            self._at_most = min(4 * slots, self._most or 4 * slots)
+            self._process.watch()
+            self._process.answer([min(slots, 200), not self._each.gpus])
+        elif not event["nodes"]:
+            raise _RayDied("no node is left")
+        if kind in ("ready", "beat"):
+            self._silent_from = time.monotonic() + SILENCE_SECONDS
+
+    def _stopped(self) -> Ending | None:
+        """How this ended if it was asked to stop; None while it goes on or trials are still stopping.
+
+        Raises:
+            UnwritableError: the results folder cannot be written.
+        """
+        if self._dispatch.obstacle:
+            raise UnwritableError(self._dispatch.obstacle)
+        now = time.monotonic()
+        if self._stopping_until is None:
+            if not self._asked_to_stop():
+                return None
+            self._stopping_until = now + STOP_SECONDS
+        if self._dispatch.n_running and now < self._stopping_until:
+            return None
+        if self._dispatch.n_running:
+            self._listener.note(f"trials that did not stop within {STOP_SECONDS:g} s are ended")
+        return Ending(interrupted=True)
+
+    def _check_alive(self, *, is_idle: bool) -> None:
+        """Looks at Ray's processes, its signs of life, and the workers."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_SECONDS:
+            return
+        if now - self._looked > PAUSE_SECONDS:  # frozen: signs of life have yet to be read
+            self._silent_from += now - self._looked
+        self._looked = now
+        if death := self._process.death():
+            raise _RayDied(death)
+        if is_idle and now > self._silent_from:
+            raise _RayDied("it does not respond")
+        if now - self._looked_at_leases > FROZEN_SECONDS:
+            self._looked_at_leases, before = now, self._frozen
+            self._frozen = self._dispatch.frozen()
+            for pid in self._frozen & before:
+                if self._process.end_worker(pid):
+                    self._listener.note(f"worker process {pid} is frozen and is ended; its trial resumes")
+
+
+def _cluster_problem() -> str:
+    """Why the cluster at RAY_ADDRESS does not answer; empty if it does, or if Ray runs on this machine."""
+    if is_cluster():
+        try:
+            check_cluster()
+        except InputError as error:
+            return error.line
+    return ""
+
+
+def _killed_for_memory() -> int:
+    """Number of processes of this machine that the kernel has killed for lack of memory; 0 if it does not say."""
+    try:
+        lines = Path("/proc/vmstat").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -11,28 +12,33 @@ from pathlib import Path
 
 
 @contextmanager
-def interruptions(stop: Path) -> Iterator[Callable[[], None]]:
-    """The first SIGINT or SIGTERM creates the file `stop`, the second raises KeyboardInterrupt.
+def interruptions(stop: Path) -> Iterator[Callable[[], bool]]:
+    """The first SIGINT, SIGTERM or SIGHUP creates the file `stop`, the second raises KeyboardInterrupt.
 
-    Yields a function that installs the handlers again. Does nothing outside the main thread, which alone can have
-    handlers.
+    Yields a function that returns whether a stop was requested, by a signal or by another process that created the
+    file. A SIGHUP that is ignored, as under nohup, stays ignored. Does nothing to signals outside the main thread,
+    which alone can have handlers.
     """
+    asked = threading.Event()
 
     def handle(*_: object) -> None:
-        if stop.exists():
+        if asked.is_set() or stop.exists():
             raise KeyboardInterrupt
-        stop.touch()
-        os.write(2, b"stopping: running trials write a checkpoint; press Ctrl-C again to stop at once\n")
-
-    def install() -> None:
-        for number in before:
-            signal.signal(number, handle)
+        asked.set()
+        with contextlib.suppress(OSError):  # a full disk
+            stop.touch()
+        with contextlib.suppress(OSError):  # a closed terminal
+            os.write(2, b"stopping: running trials write a checkpoint; press Ctrl-C again to stop at once\n")
 
     is_main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)} if is_main else {}
-    install()
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if is_main else ()
+    before = {number: signal.getsignal(number) for number in numbers}
+    if before.get(signal.SIGHUP) is signal.SIG_IGN:
+        del before[signal.SIGHUP]
     try:
-        yield install
+        for number in before:
+            signal.signal(number, handle)
+        yield lambda: asked.is_set() or stop.exists()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import ray
-
-from mucon.device import usable_cpus
-from sweeps.service.run.executor.ray_environment import new_ray_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,33 +37,28 @@ def living_nodes() -> dict[str, Node]:
 
 
 @contextmanager
-def ray_session() -> Iterator[dict[str, tuple[float, float]]]:
+def ray_session(folder: str | None = None, cpus: int | None = None) -> Iterator[dict[str, tuple[float, float]]]:
     """Connects to the Ray of RAY_ADDRESS or starts a local one; yields (CPUs, GPUs) of each node.
 
-    A Ray that this process is already connected to is used and not shut down.
+    Args:
+        folder: where a local Ray keeps its files; default: its own choice.
+        cpus: cores of a local Ray.
     """
-    starts_here = not ray.is_initialized()
-    folder = None
-    if starts_here:
-        logging.getLogger("ray").setLevel(logging.CRITICAL)
-        quiet = {"log_to_driver": False, "logging_level": logging.CRITICAL}
-        address = os.environ.get("RAY_ADDRESS")
-        if address:
-            ray.init(address=address, **quiet)
-        else:
-            folder = new_ray_folder()
-            ray.init(
-                address="local",
-                _temp_dir=folder,
-                num_cpus=usable_cpus(),
-                object_store_memory=100 * 2**20,  # trials pass nothing through Ray's object store
-                include_dashboard=False,
-                **quiet,
-            )
+    logging.getLogger("ray").setLevel(logging.CRITICAL)
+    quiet = {"log_to_driver": False, "logging_level": logging.CRITICAL}
+    address = os.environ.get("RAY_ADDRESS")
+    if address:
+        ray.init(address=address, **quiet)
+    else:
+        ray.init(
+            address="local",
+            _temp_dir=folder,
+            num_cpus=cpus,
+            object_store_memory=100 * 2**20,  # trials pass nothing through Ray's object store
+            include_dashboard=False,
+            **quiet,
+        )
     try:
         yield {name: node.offers for name, node in living_nodes().items()}
     finally:
-        if starts_here:
-            ray.shutdown()
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+        ray.shutdown()

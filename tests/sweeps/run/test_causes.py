@@ -1,0 +1,45 @@
+"""Errors of memory and of the results folder are told from those of a trial."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+from safetensors import SafetensorError
+
+from mucon.errors import InputError, Problem
+from sweeps.service.run.causes import Cause, UnwritableError, cause_of, storage_reason
+
+RESULTS = Path("/data/results")
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), Cause.STORAGE),
+        (OSError(errno.EDQUOT, "Disk quota exceeded", "/data/results/trials/a/journal.jsonl"), Cause.STORAGE),
+        (OSError(errno.EROFS, "Read-only file system", "/data/results/x"), Cause.STORAGE),
+        (OSError(errno.EIO, "Input/output error"), Cause.STORAGE),
+        (OSError(errno.EIO, "Input/output error", "/data/stores/tug/features-00000.parquet"), None),
+        (SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"), Cause.STORAGE),
+        (InputError(Problem(rule="unreadable", place="/data/results/trials/a", value=errno.EIO)), Cause.STORAGE),
+        (InputError(Problem(rule="unreadable", place="/data/stores/a", value=errno.EIO)), None),
+        (UnwritableError("full"), Cause.STORAGE),
+        (PermissionError(errno.EACCES, "Permission denied", "/data/results/x"), None),
+        (MemoryError(), Cause.MEMORY),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), Cause.MEMORY),
+        (RuntimeError("CUDA error: out of memory"), Cause.MEMORY),
+        (ValueError("no cake"), None),
+    ],
+)
+def test_an_error_has_its_cause(error: Exception, cause: Cause | None) -> None:
+    assert cause_of(error, RESULTS) is cause
+
+
+def test_a_reason_names_the_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    assert str(tmp_path) in storage_reason(full, tmp_path)
+    assert str(RESULTS) in storage_reason(full, RESULTS)
+    elsewhere = OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "x"))
+    assert str(tmp_path) in storage_reason(elsewhere, RESULTS)
