@@ -48,13 +48,14 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Repeats the trial and prints what happens."""
-    from sweeps.service.run.debugging import Repetition, repeat
+    from sweeps.service.run.debugging import Repetition, repeat, trial_of
     from sweeps.service.triage.failures import Failure
     from sweeps.service.triage.naming import find
     from sweeps.service.trials.folder import State
     from sweeps.service.trials.results_folder import ResultsFolder
 
     named = find(ResultsFolder.at(options.results), options.trial)
+    trial = trial_of(named)
     how = Repetition(device=options.device, store=options.store, from_start=options.from_start)
     failures: list[Failure] = []
 
@@ -71,15 +72,20 @@ def run(options: argparse.Namespace) -> int:
         def report(epoch: EpochReport) -> None:
             say(console, f"epoch {epoch.epoch}/{epoch.epochs} loss {epoch.losses['total']:.4f}")
 
-        say(console, f"repeating {named.identity}: {named.title}, in a copy")
+        say(console, f"repeating {named.identity}: {named.title}, evaluation {trial.evaluation}, in a copy")
         try:
-            outcome = repeat(named.reading, how, report=report, failed=failed)
+            outcome = repeat(trial, named.reading, how, report=report, failed=failed)
         except KeyboardInterrupt:
             say(console, "interrupted; nothing is kept")
             return EXIT_INTERRUPTED
         say(console, f"{outcome.state}{f': {outcome.reason}' if outcome.reason else ''}")
     if options.json:
-        facts = {"identity": named.identity, "state": outcome.state, "reason": outcome.reason}
+        facts = {
+            "identity": trial.identity,
+            "evaluation": trial.evaluation,
+            "state": outcome.state,
+            "reason": outcome.reason,
+        }
         failure = failures[0].to_dict() if failures else None
         print(json.dumps({"format_version": FORMAT_VERSION, **facts, "failure": failure}, indent=1))
     return EXIT_OK if outcome.state is State.FINISHED else EXIT_PARTIAL

@@ -80,7 +80,8 @@ def run(options: argparse.Namespace) -> int:
         ):
             say(console, line)
     if options.follow:
-        for line in follow(named.reading.folder, _wait):
+        sweeps = [results.running(place.sweep) for place in named.places]
+        for line in follow(named.reading.folder, sweeps, _wait):
             say(console, line)
     return EXIT_OK
 

@@ -226,9 +226,9 @@ def _time(status: SweepStatus) -> str:
     if status.runner is None:
         ended = status.since and time.strftime("%Y-%m-%d %H:%M", time.localtime(status.since))
         return f"; last trial ended {ended}" if ended else ""
-    since = "" if status.since is None else f" for {clock(time.time() - status.since)}"
+    since = "" if status.since is None else f"; for {clock(time.time() - status.since)}"
     left = "" if status.left is None else f", about {clock(status.left)} left"
-    return f"; {status.runner}{since}{left}"
+    return f"{since}{left}; {status.runner}"
 
 
 def _line(cell: CellStatus, *, with_table: bool) -> str:
@@ -236,9 +236,9 @@ def _line(cell: CellStatus, *, with_table: bool) -> str:
 
     parts = [f"{cell.table}: " if with_table else "", cell.name]
     if cell.holder is not None:
-        since = "" if cell.since is None else f" for {clock(time.time() - cell.since)}"
+        since = "" if cell.since is None else f", for {clock(time.time() - cell.since)}"
         left = "" if cell.left is None else f", about {clock(cell.left)} left"
-        parts.append(f": {cell.holder}{since}, epoch {cell.epoch}{left}")
+        parts.append(f": epoch {cell.epoch}{left}{since}, {cell.holder}")
     elif cell.state == "stale":
         parts.append(f": trained as {', '.join(cell.earlier)} before; `status --why {cell.identity}` compares")
     elif cell.reason:

@@ -12,6 +12,7 @@ from mucon.errors import InputError, Problem
 from mucon.training import EpochReport
 from sweeps.service.plan.recordings import absolute
 from sweeps.service.run.worker import Outcome, run_trial
+from sweeps.service.triage.naming import Named
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import WHOLE_TRIAL_SHAPE, TrialFolder, read_versioned
 from sweeps.service.trials.reading import TrialReading
@@ -34,8 +35,29 @@ class Repetition:
     from_start: bool = False
 
 
+def trial_of(named: Named) -> Trial:
+    """The trial to repeat; of several evaluations of a training, the first one without a result.
+
+    Raises:
+        InputError: the trial has not started, or its trial.json is damaged.
+    """
+    folder = named.reading.folder
+    if not named.reading.exists:
+        message, hint = "the trial has not started", "run its sweep first"
+        raise InputError(Problem(rule="state", place=str(folder.path), value="pending", message=message, hint=hint))
+    recorded = Trial.from_dict(read_versioned(folder.trial_path, WHOLE_TRIAL_SHAPE))
+    if folder.result_path(recorded.evaluation).exists():
+        for place in named.places:
+            if not folder.result_path(place.cell.evaluation).exists():
+                asked = place.trial(recorded.data_fingerprint)
+                if asked is not None:  # stored under the names of the plan, see `as_stored`
+                    return replace(asked, identity=folder.identity, evaluation=place.cell.evaluation)
+    return recorded
+
+
 def repeat(
-    reading: TrialReading,
+    trial: Trial,
+    before: TrialReading,
     how: Repetition,
     *,
     report: Callable[[EpochReport], None],
@@ -44,7 +66,8 @@ def repeat(
     """Repeats what is missing of a trial in a temporary directory; nothing of the trial itself changes.
 
     Args:
-        reading: the trial.
+        trial: the trial.
+        before: its directory.
         how: from where and on what.
         report: called after each epoch.
         failed: receives the error that ended the repetition, with its traceback.
@@ -53,22 +76,18 @@ def repeat(
         How the repetition ended.
 
     Raises:
-        InputError: the trial has not started or a process runs it now, or its trial.json is damaged.
+        InputError: a process runs the trial now.
     """
-    folder = reading.folder
-    if not reading.exists:
-        message, hint = "the trial has not started", "run its sweep first"
-        raise InputError(Problem(rule="state", place=str(folder.path), value="pending", message=message, hint=hint))
+    folder = before.folder
     holder = lease.holder(folder.path)
     if holder is not None:
         message, hint = f"{holder} runs the trial", "stop its sweep first, or wait"
         raise InputError(Problem(rule="busy", place=str(folder.path), value="running", message=message, hint=hint))
-    trial = Trial.from_dict(read_versioned(folder.trial_path, WHOLE_TRIAL_SHAPE))
     if how.store is not None:
         trial = replace(trial, store=absolute(how.store))
     device = how.device
-    if device == "auto" and not reading.damage:
-        device = str(reading.training_environment.get("device", "auto"))
+    if device == "auto" and not before.damage:
+        device = str(before.training_environment.get("device", "auto"))
     with tempfile.TemporaryDirectory(prefix="debug-") as temporary:
         scratch = ResultsFolder(Path(temporary))
         if not how.from_start:

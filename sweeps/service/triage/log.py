@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from sweeps.service.text import printable, redacted
@@ -50,27 +51,31 @@ def log_lines(folder: TrialFolder, n: int) -> Iterator[str]:
             yield from lines[-n:]
 
 
-def follow(folder: TrialFolder, wait: Callable[[], bool]) -> Iterator[str]:
+def follow(folder: TrialFolder, sweeps: Iterable[Path], wait: Callable[[], bool]) -> Iterator[str]:
     """The lines that a trial's journal and output get from now on, until no process runs it.
 
     Args:
         folder: the trial's directory.
+        sweeps: scratch directories of the sweeps that contain it; while one of them runs, a trial without any attempt
+            is waited for.
         wait: waits for a moment; returns whether to look again.
     """
     seen, printed = len(journal_lines(folder)), output_lines(folder)
-    runs = lease.holder(folder.path) is not None
+
+    def is_running() -> bool:
+        begins = not folder.journal_path.exists() and any(lease.holder(path) is not None for path in sweeps)
+        return begins or lease.holder(folder.path) is not None
+
+    runs = is_running()
     while runs and wait():
-        runs = lease.holder(folder.path) is not None  # before the lines, so that the last ones are shown
+        runs = is_running()  # before the lines, so that the last ones are shown
         lines, output = journal_lines(folder), output_lines(folder)
         yield from lines[seen:]
         yield from _added(printed, output)
         seen, printed = len(lines), output
     if not runs:
-        yield from _headed(traceback_lines(folder))
-
-
-def _headed(lines: list[str]) -> list[str]:
-    return ["--- traceback", *lines] if lines else []
+        raised = traceback_lines(folder)
+        yield from ["--- traceback", *raised] if raised else []
 
 
 def _added(before: list[str], after: list[str]) -> list[str]:

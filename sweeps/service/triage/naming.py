@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from mucon.errors import InputError, Problem, nearest, some
+from mucon.methods import method_named
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import FILE, read_plan
 from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
+from sweeps.service.trials.trial import Trial
 
 SHORTEST_PREFIX = 4
 """Characters of an identity that name its trial, if no other identity begins with them."""
@@ -40,6 +42,24 @@ class Place:
     settings: Mapping[str, Any] | None
     store: str
     fingerprint: str
+
+    def trial(self, fingerprint: str) -> Trial | None:
+        """The trial that the cell asks for, on recordings with a fingerprint; None in plans of earlier versions.
+
+        Raises:
+            InputError: this version of the program has no such method or setting, or a model to start from is missing.
+        """
+        if self.settings is None:
+            return None
+        method, cell = self.cell.variant.method, self.cell
+        return Trial.of(
+            method_named(method).config.from_dict({**self.settings, "seed": cell.seed}),
+            split=cell.split,
+            data_fingerprint=fingerprint,
+            store=self.store,
+            task=cell.variant.task,
+            method=method,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

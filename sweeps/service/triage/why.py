@@ -17,7 +17,6 @@ from mucon.identity.fingerprint import DIGITS
 from mucon.identity.trained_on import some_ids
 from mucon.methods import method_named
 from storage import open_store
-from sweeps.service.plan.plan import FILE
 from sweeps.service.plan.recordings import SplitFacts, split_facts
 from sweeps.service.plan.sweep_folder import read_sweep
 from sweeps.service.triage.failures import FAILURES, Failed, Failure
@@ -29,6 +28,9 @@ from sweeps.service.trials.folder import State
 from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
+
+_WEIGHTS = {"method": 1000, "seed": 0.5, "split": 0.5}
+"""How far a difference moves a recorded trial away; 1 for all others, so that another seed of the row is nearest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +179,7 @@ def _advice(named: Named, state: State, reason: str | None) -> str:
     texts = {
         State.MISSING: f"run {again}",
         State.RUNNING: f"wait; `mucon-sweeps logs {trial} --follow` shows its epochs",
-        State.FAILED: f"{hint}`mucon-sweeps debug {trial}` repeats it here; {again} tries it again",
+        State.FAILED: f"{hint}`mucon-sweeps debug {trial}` repeats it here",
         State.DIVERGED: f"{hint}`mucon-sweeps debug {trial}` repeats it here",
         State.DAMAGED: f"{again} renames the file and makes it again",
     }
@@ -196,13 +198,17 @@ def _command(named: Named, results: ResultsFolder) -> str:
 def _compared(results: ResultsFolder, place: Place) -> dict[str, Any]:
     """How a trial that has not started differs from the recorded trial that is nearest to it."""
     facts, problem = _facts(place)
-    wanted = _wanted(place, facts)
     notes = [problem] if problem else []
-    if wanted is not None and facts is not None and wanted["data_fingerprint"] != place.fingerprint:
-        if not wanted["labelled"]:
+    wanted = None
+    try:
+        wanted = _wanted(place, facts)
+    except InputError as error:
+        notes.append(f"this version of the program cannot plan it: {error.line}")
+    if wanted is not None and facts is not None and not wanted.training.labelled:
+        if wanted.data_fingerprint != place.fingerprint:
             notes.append("the store has changed since the sweep was planned; the same command plans it again")
-    elif wanted is not None and place.cell.identity not in wanted["identities"]:
-        notes.append("the program has changed since the sweep was planned; the same command plans it again")
+        elif place.cell.identity not in (wanted.identity, wanted.earlier):
+            notes.append("the program has changed since the sweep was planned; the same command plans it again")
     earlier = _earlier(results, place)
     candidates = []
     for folder in results.trials():
@@ -212,8 +218,7 @@ def _compared(results: ResultsFolder, place: Place) -> dict[str, Any]:
                 found = _differences(place, wanted, recorded)
             except (InputError, KeyError, TypeError):  # damaged, or of an unknown method
                 continue
-            weights = {"method": 1000, "seed": 1.5, "split": 1.5}
-            distance = sum(weights.get(one.what, 1) for one in found)
+            distance = sum(_WEIGHTS.get(one.what, 1) for one in found)
             candidates.append((folder.identity not in earlier, distance, folder.identity, found))
     if not candidates:
         return {"notes": (*notes, "no other trial is recorded in this results folder")}
@@ -238,36 +243,27 @@ def _facts(place: Place) -> tuple[SplitFacts | None, str]:
         return None, f"the recordings cannot be read: {error.line}"
 
 
-def _wanted(place: Place, facts: SplitFacts | None) -> dict[str, Any] | None:
-    """The wanted trial, as trial.json would have it; None if the plan is of an earlier version."""
-    if place.settings is None:
-        return None
-    method, cell = place.cell.variant.method, place.cell
-    config = method_named(method).config.from_dict({**place.settings, "seed": cell.seed})
-    labelled = float(place.settings.get("training.labelled", 0.0))
-    fingerprint = place.fingerprint if facts is None else facts.fingerprint(labelled, cell.seed)
-    trial = Trial.of(
-        config,
-        split=cell.split,
-        data_fingerprint=fingerprint,
-        store=place.store,
-        task=cell.variant.task,
-        method=method,
-    )
-    return {**trial.to_dict(), "labelled": labelled, "identities": (trial.identity, trial.earlier)}
+def _wanted(place: Place, facts: SplitFacts | None) -> Trial | None:
+    """The wanted trial on the present recordings; None if the plan is of an earlier version.
+
+    Raises:
+        InputError: this version of the program has no such method or setting, or a model to start from is missing.
+    """
+    labelled = float((place.settings or {}).get("training.labelled", 0.0))
+    return place.trial(place.fingerprint if facts is None else facts.fingerprint(labelled, place.cell.seed))
 
 
 def _earlier(results: ResultsFolder, place: Place) -> set[str]:
     """Identities of recorded trials that earlier plans of the sweep had at the same row."""
     try:
-        record = read_sweep(results.sweep(place.sweep)) if (results.sweep(place.sweep) / FILE).exists() else None
+        record = read_sweep(results.sweep(place.sweep))
     except InputError:
         record = None
     rows = {} if record is None else record.rows
     return {identity for identity, row in rows.items() if row == place.cell.variant.name}
 
 
-def _differences(place: Place, wanted: Mapping[str, Any] | None, recorded: Mapping[str, Any]) -> list[Difference]:
+def _differences(place: Place, wanted: Trial | None, recorded: Mapping[str, Any]) -> list[Difference]:
     """In what a wanted trial differs from a recorded one; of an older plan, only its row's own settings are known.
 
     Raises:
@@ -281,9 +277,9 @@ def _differences(place: Place, wanted: Mapping[str, Any] | None, recorded: Mappi
         "seed": (cell.seed, recorded["seed"]),
     }
     if wanted is not None:
-        facts["numerics"] = (wanted["numerics"], recorded["numerics"])
+        facts["numerics"] = (method_named(wanted.method).numerics, recorded["numerics"])
         if cell.split == str(recorded["split"]):
-            facts["data"] = (wanted["data_fingerprint"], recorded["data_fingerprint"])
+            facts["data"] = (wanted.data_fingerprint, recorded["data_fingerprint"])
     found = [Difference(what=what, wanted=a, recorded=b) for what, (a, b) in facts.items() if a != b]
     if cell.variant.method != method:
         return found
@@ -292,7 +288,7 @@ def _differences(place: Place, wanted: Mapping[str, Any] | None, recorded: Mappi
         pairs = {path: (value, present.get(path)) for path, value in cell.variant.settings.items()}
     else:
         default = flatten(method_named(method).config().to_dict())
-        ours, theirs = (_identifying(method, config) for config in (wanted["config"], recorded["config"]))
+        ours, theirs = (_identifying(method, config) for config in (wanted.config.to_dict(), recorded["config"]))
         pairs = {
             path: (ours.get(path, default.get(path)), theirs.get(path, default.get(path)))
             for path in sorted({*ours, *theirs})

@@ -86,18 +86,33 @@ def test_following_shows_what_is_added_until_no_process_runs_the_trial(tmp_path:
             held.release()
         return True
 
-    shown = list(follow(folder, wait))
+    shown = list(follow(folder, (), wait))
     assert [line.partition("  ")[2] for line in shown if "epoch" in line] == [
         f"epoch {step}/1  loss 0.5000" for step in (2, 3, 4)
     ]
     assert [line for line in shown if "printed" in line] == ["printed 2", "printed 3", "printed 4"]
-    assert list(follow(folder, lambda: pytest.fail("it has ended"))) == []
+    assert list(follow(folder, (), lambda: pytest.fail("it has ended"))) == []
+
+
+def test_a_trial_that_has_not_begun_is_waited_for_while_its_sweep_runs(tmp_path: Path) -> None:
+    results = ResultsFolder(tmp_path)
+    folder, sweeps = results.trial("a" * 16), [results.running("one")]
+    assert list(follow(folder, sweeps, lambda: pytest.fail("no sweep runs"))) == []
+    held = lease.acquire(results.running("one")) or pytest.fail("free")
+
+    def wait() -> bool:
+        with Journal(folder.journal_path) as journal:
+            journal.status("finished", reason=None, host="h", pid=1)
+        held.release()
+        return True
+
+    assert ["finished" in line for line in follow(folder, sweeps, wait)] == [True]
 
 
 def test_a_reader_that_goes_away_ends_the_following(tmp_path: Path) -> None:
     folder = write_trial(tmp_path, epochs=1, status="running")
     with lease.acquire(folder.path) or pytest.fail("free"):
-        assert list(follow(folder, lambda: False)) == []
+        assert list(follow(folder, (), lambda: False)) == []
 
 
 def test_json_has_all_parts(folder: TrialFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,11 +141,7 @@ def test_a_wrong_command_line_is_refused(tmp_path: Path, words: list[str], rule:
         options.run(options)
 
 
-def test_a_trial_that_runs_or_has_not_started_is_not_debugged(tmp_path: Path) -> None:
-    folder = write_trial(tmp_path, status="running")
-    options = parser().parse(["debug", folder.identity, "--results", str(tmp_path)])
-    with lease.acquire(folder.path) or pytest.fail("free"), refused("busy", str(folder.path)):
-        options.run(options)
+def test_a_trial_that_has_not_started_is_not_debugged(tmp_path: Path) -> None:
     plant(tmp_path)
     options = parser().parse(["debug", f"{LABEL}/1/2", "--results", str(tmp_path)])
     with refused("state", "trials"):
