@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from mucon.errors import InputError
 from sweeps.service.text import printable, redacted
 from sweeps.service.triage.output import tail
 from sweeps.service.trials import journal, lease
@@ -90,7 +91,7 @@ def _added(before: list[str], after: list[str]) -> list[str]:
 
 def _epochs(folder: TrialFolder) -> str:
     """`/N`, the number of epochs of the training; empty if trial.json cannot be read."""
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(InputError, KeyError, TypeError):
         return f"/{TrialReading(folder).trial['config']['training']['epochs']}"
     return ""
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from mucon.configuration import flatten
 from mucon.errors import InputError
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import FILE, Plan, read_plan
@@ -287,20 +288,20 @@ def _cells(plan: Plan, sweeps: Mapping[str, set[str]]) -> tuple[tuple[CellStatus
     return tuple(cells), list(seconds.values())
 
 
-def _earlier_trials(plan: Plan) -> dict[tuple[str, str, int], tuple[str, ...]]:
+def _earlier_trials(plan: Plan) -> dict[tuple[str, str, str], tuple[str, ...]]:
     """Row, split and seed -> recorded trials that earlier plans of the sweep contained and this one does not."""
     try:
         record = read_sweep(plan.folder)
     except InputError:
         record = None
-    found: dict[tuple[str, str, int], list[str]] = {}
+    found: dict[tuple[str, str, str], list[str]] = {}
     for identity, row in ({} if record is None else record.rows).items():
         if identity not in plan.rows:
             try:
                 trial = plan.results.reading(identity).trial
             except InputError:  # removed or damaged
                 continue
-            found.setdefault((row, str(trial.get("split")), int(trial.get("seed", 0))), []).append(identity)
+            found.setdefault((row, str(trial.get("split")), str(trial.get("seed"))), []).append(identity)
     return {place: tuple(identities) for place, identities in found.items()}
 
 
@@ -310,13 +311,13 @@ def _cell(
     reading: TrialReading,
     result: CellResult,
     shared: tuple[str, ...],
-    earlier: Mapping[tuple[str, str, int], tuple[str, ...]],
+    earlier: Mapping[tuple[str, str, str], tuple[str, ...]],
 ) -> CellStatus:
     holder = lease.holder(reading.folder.path) if result.state is State.RUNNING else None
     records = [] if reading.damage else [record for record in reading.records if record["kind"] == "status"]
     begun = _time(record for record in records if record["status"] == State.RUNNING)
     last = records[-1] if records else None
-    older = earlier.get((cell.variant.name, cell.split, cell.seed), ())
+    older = earlier.get((cell.variant.name, cell.split, str(cell.seed)), ())
     if result.state is State.MISSING:
         state = CellState.STALE if older and not reading.exists else CellState.PENDING
     else:
@@ -352,6 +353,9 @@ def _training_left(reading: TrialReading, begun: int) -> float | None:
     trained = [record["timestamp"] for record in reading.epochs if record["timestamp"] >= begun]
     if not trained:
         return None
-    missing = int(reading.trial["config"]["training"]["epochs"]) - reading.n_epochs
+    epochs = flatten(reading.trial["config"]).get("training.epochs")
+    if not isinstance(epochs, int):
+        return None
+    missing = epochs - reading.n_epochs
     rest: float = missing * (trained[-1] - begun) / len(trained) - (milliseconds() - trained[-1])
     return max(0.0, rest) / 1000

@@ -130,6 +130,21 @@ def test_a_cell_without_trial_is_stale_where_an_earlier_plan_of_the_sweep_had_it
     assert sweep_status(results, "one").counts == {"pending": 1, "stale": 1, "failed": 1, "stopped": 1}
 
 
+def test_an_odd_trial_does_not_hide_the_others(tmp_path: Path) -> None:
+    results = plant(tmp_path, "one", "ab")
+    folder = results.trial(of(results, "one")["b2"].identity)
+    odd = {"format_version": FORMAT_VERSION, "config": {"training": 3}, "split": [1], "seed": {}}
+    for path in (folder.trial_path, results.trial("0" * 16).trial_path):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(odd))
+    write_sweep(results, SweepInfo(name="one", title="", command="", config={}), "mucon", {"0" * 16: "a"})
+    with lease.acquire(folder.path) or pytest.fail("free"), Journal(folder.journal_path) as journal:
+        journal.status("running", reason=None, host="h", pid=1)
+        journal.epoch(1, {})
+        found = of(results, "one")["b2"]
+    assert (found.state, found.epoch, found.left, found.earlier) == ("running", 1, None, ())
+
+
 @pytest.mark.parametrize(
     ("unfinished", "state"),
     [({}, "finished"), ({("a", "1", 2): "failed"}, "failed"), ({("a", "1", 2): "stopped"}, "incomplete")],
