@@ -4,7 +4,8 @@
 network, progress); `data.json` with the data that it was trained on, see `mucon.identity.trained_on`;
 `optimiser.safetensors` if the optimiser keeps state of its own; `training.json` once training has finished, if
 inference needs facts about the training videos. A new checkpoint is written beside the old one, or in the writer's
-staging folder, and replaces it by one exchange or by renaming, so that a complete checkpoint exists at any time.
+staging folder, and replaces it by one exchange or by renaming, so that a complete checkpoint exists at any time. Once
+training has finished, nothing needs the state of the optimiser, and it may be absent.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ CONFIG = "config.json"
 FACTS = "training.json"
 DATA = "data.json"
 WEIGHTS = "weights.safetensors"
+OPTIMISER = "optimiser.safetensors"
 _VOCABULARY = "vocabulary.json"
-_OPTIMISER = "optimiser.safetensors"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +127,7 @@ def write(folder: Path, saved: Saved, writer: Writer = ALONE) -> None:
 def _write_files(fresh: Path, saved: Saved, writer: Writer) -> None:
     _save(saved.weights, fresh / WEIGHTS)
     if saved.optimiser:
-        _save(saved.optimiser, fresh / _OPTIMISER)
+        _save(saved.optimiser, fresh / OPTIMISER)
     reach("checkpoint.weights")
     if saved.facts is not None:
         _write_json(fresh / FACTS, saved.facts)
@@ -193,7 +194,7 @@ def read(folder: Path) -> Saved:
         vocabulary = Vocabulary.from_dict(_read_json(place / _VOCABULARY))
     with parsing(place / STATE):
         size, progress = dict(state["size"]), Progress(**state["progress"])
-    optimiser = place / _OPTIMISER
+    optimiser = place / OPTIMISER
     return Saved(
         method=str(state.get("method", DEFAULT_METHOD)),
         config=_read_json(place / CONFIG),

@@ -186,7 +186,7 @@ class MuConLearner:
         self.progress = Progress() if saved is None else saved.progress
         self.model = self._network(size, saved, path)
         self.optimiser = Optimiser(self.model, config.training, parameter_groups(self.model))
-        if saved is not None:
+        if saved is not None and not saved.progress.finished:
             self._restore(saved.optimiser, path)
         self.transcripts = [torch.tensor(video.transcript, device=device) for video in videos]
         self.labels = [self._labels(video) for video in videos]

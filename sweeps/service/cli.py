@@ -9,7 +9,22 @@ from typing import TYPE_CHECKING
 from mucon.commands.parser import Parser, add_version
 from mucon.commands.stdout import lasting_output
 from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, InputError
-from sweeps.service.commands import compare, debug, history, logs, report, reproduce, run, status, stop, sync
+from sweeps.service.commands import (
+    compare,
+    debug,
+    gc,
+    history,
+    logs,
+    merge,
+    report,
+    reproduce,
+    retry,
+    rm,
+    run,
+    status,
+    stop,
+    sync,
+)
 from sweeps.service.commands import list as list_command
 from sweeps.service.text import printable, redacted
 
@@ -53,6 +68,7 @@ def parser() -> Parser:
     )
     add_version(whole)
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (list_command, run, status, logs, debug, stop, report, history, compare, reproduce, sync):
+    listed = (list_command, run, status, logs, debug, stop, retry, report, history, compare, reproduce, sync)
+    for command in (*listed, merge, rm, gc):
         command.add(commands)
     return whole

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, InputError, Problem
+from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL
 from sweeps.service.plan.plan import Plan
-from sweeps.service.plan.sweep_folder import SweepInfo
+from sweeps.service.plan.sweep_folder import SweepInfo, hold
 from sweeps.service.report.report import check_figures, present, write_report
 from sweeps.service.report.watching import watched
 from sweeps.service.run.budget.admission import balanced
@@ -34,9 +34,11 @@ from sweeps.service.text import say
 from sweeps.service.track.tracked import Tracked, is_tracked
 from sweeps.service.triage.failures import failure_lines, failures_of
 from sweeps.service.trials import lease
-from sweeps.service.trials.cell_results import CellResult
-from sweeps.service.trials.folder import TO_RUN
+from sweeps.service.trials.cell_results import CellResult, keys_to_run
 from sweeps.service.trials.trial import Trial
+from sweeps.service.upkeep.retention import kept, retain
+from sweeps.service.upkeep.retries import earlier_failures
+from sweeps.service.upkeep.trash import disk_errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +105,10 @@ def run_plan(plan: Plan, trials: Mapping[str, Trial], options: Options, console:
     """
     results = plan.read_results()
     check_figures(plan)
-    if _missing(results, trials) or not is_tracked(plan.tracked, options.tracking_uri):
+    for line in earlier_failures(plan.results, plan.name, results):
+        say(console, line)
+    is_settled = is_tracked(plan.tracked, options.tracking_uri) and kept(plan.results, plan.name) == options.info.keep
+    if _missing(results, trials) or not is_settled:
         try:
             ran = _run_alone(plan, trials, results, options, console)
         except Exception as error:
@@ -132,27 +137,14 @@ def _present(plan: Plan, standing: Standing, console: Console, budget: Iterable[
 
 
 def _missing(results: Mapping[str, CellResult], trials: Mapping[str, Trial]) -> list[Trial]:
-    return [trials[key] for key, result in results.items() if result.state in TO_RUN]
+    return [trials[key] for key in keys_to_run(results)]
 
 
 def _run_alone(
     plan: Plan, trials: Mapping[str, Trial], results: Mapping[str, CellResult], options: Options, console: Console
 ) -> Ran:
     """Runs a plan while holding its lease, so that no other process runs it at the same time."""
-    scratch = plan.results.running(plan.name)
-    held = lease.acquire(scratch)
-    if held is None:
-        owner = lease.holder(scratch) or "another process"
-        raise InputError(
-            Problem(
-                rule="busy",
-                place=str(plan.results.path),
-                value=plan.name,
-                message=f"sweep {plan.name} is already running ({owner})",
-                hint="wait for it, or name another --results folder",
-            )
-        )
-    with held, marked(plan.results, plan.name) as mark:
+    with hold(plan.results, plan.name), marked(plan.results, plan.name) as mark:
         return _run(plan, trials, results, options, mark, console)
 
 
@@ -200,6 +192,10 @@ def _run(
         _present(plan, standing, console, budget)
         notices.send("finished", *finished_facts(standing, interrupted=ending.interrupted, budget=budget))
         shipped = tracked.finish(report, outcome_of(standing))
+    if options.info.keep is not None:
+        with disk_errors(plan.results):
+            for line in retain(plan.results):
+                say(console, line)
     notices.wait()
     return Ran(standing=standing, interrupted=ending.interrupted, shipped=shipped, reason=ending.reason)
 

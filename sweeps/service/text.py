@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import textwrap
@@ -29,6 +30,15 @@ def duration(seconds: float) -> str:
         if count or parts:
             parts.append((count, name))
     return " ".join(f"{count} {name}" for count, name in parts[:2] if count)
+
+
+def megabytes(n_bytes: int) -> str:
+    """A number of bytes.
+
+    >>> megabytes(1_234_567), megabytes(1200), megabytes(0)
+    ('1.2 MB', '0.1 MB', '0.0 MB')
+    """
+    return f"{math.ceil(n_bytes / 1e5) / 10:.1f} MB" if n_bytes < 1e6 else f"{n_bytes / 1e6:.1f} MB"
 
 
 def clock(seconds: float) -> str:
@@ -115,6 +125,8 @@ def wrapped(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
+HIDDEN = "***"
+"""What records and messages contain in place of a password."""
 _SECRET_WORDS = "password|passwd|pwd|token|secret|api_?key|access_?key|credential|passphrase"
 _SECRETS = (
     (re.compile(r"([a-z][a-z0-9+.-]*://[^\s/:?#'\"]*:)[^\s\"]+(@)", re.IGNORECASE), r"\1***\2"),
@@ -137,5 +149,5 @@ def redacted(text: str) -> str:
         text = pattern.sub(replacement, text)
     for name, value in os.environ.items():
         if _SECRET_NAME.search(name) and len(value) >= MIN_SECRET and not os.path.exists(value):  # noqa: PTH110  # never raises
-            text = text.replace(value, "***")
+            text = text.replace(value, HIDDEN)
     return text

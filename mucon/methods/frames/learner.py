@@ -81,7 +81,7 @@ class FrameLearner:
             load_weights(network, saved, path)
         self.network = network.to(device).train()
         self.optimiser = Optimiser(self.network, config.training)
-        if saved is not None:
+        if saved is not None and not saved.progress.finished:
             with parsing(path):
                 self.optimiser.load_state(saved.optimiser)
         self.losses: Mapping[str, int] = dict.fromkeys(TERMS, len(self.videos))

@@ -7,10 +7,11 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import sweeps
 from mucon.commands.options import add_checkpoint_every
 from mucon.commands.outputs import check_folder
 from mucon.commands.parser import Parser
@@ -27,13 +28,14 @@ from sweeps.service.commands.options import (
     tracking_uri,
 )
 from sweeps.service.spec.files.format import FORMAT, is_file_name
-from sweeps.service.text import redacted, say
+from sweeps.service.text import HIDDEN, redacted, say
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from mucon.configuration import Config
     from sweeps.service.plan.plan import Plan
+    from sweeps.service.plan.sweep_folder import SweepInfo
     from sweeps.service.run.budget.limits import Budget
     from sweeps.service.spec.experiment import Collection, Experiment
     from sweeps.service.spec.recipe import Base
@@ -59,16 +61,22 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs the named sweep with the options of its script."""
-    return run_script(_find(options.name), options.options, shlex.join(["mucon-sweeps", "run", options.name]))
+    return run_named(options.name, options.options)
 
 
-def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -> int:
+def run_named(name: str, words: Sequence[str]) -> int:
+    """Runs an experiment of the package, or the sweep in a file, with the words of a command line."""
+    return run_script(_find(name), words, shlex.join(["mucon-sweeps", "run", name]), name)
+
+
+def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None, name: str = "") -> int:
     """Runs a sweep with the words of a command line.
 
     Args:
         sweep: one table, or several.
         words: options.
         program: how the program was called; by default the name of the script.
+        name: name of the experiment, or its file; by default the script.
 
     Returns:
         The exit status.
@@ -78,10 +86,9 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
     from mucon.configuration import parse_settings
     from sweeps.service.driver import Options, run_plan
     from sweeps.service.plan.plan import make_plan
-    from sweeps.service.plan.sweep_folder import SweepInfo
     from sweeps.service.run.budget.limits import CAPS, read_budget
     from sweeps.service.run.estimate import dry_run
-    from sweeps.service.run.notice import HIDDEN, VARIABLE, notify_address
+    from sweeps.service.run.notice import VARIABLE, notify_address
     from sweeps.service.run.resources import place_trials
     from sweeps.service.spec.recipe import recipe_name
     from sweeps.service.spec.rows import names_of_rows, only_rows, renamed
@@ -114,8 +121,7 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
     _print_header(plan, recipes, seeds, budget, console)
     if options.dry_run:
         return dry_run(plan, trials, placement, budget, priority, console)
-    shown = shlex.join(redacted(word.replace(notify, HIDDEN) if notify else word) for word in words)
-    command = f"{program or shlex.quote(Path(sys.argv[0]).name)} {shown}".rstrip()
+    shown = [redacted(word.replace(notify, HIDDEN) if notify else word) for word in words]
     config = {"recipe": recipes, "seeds": seeds, "splits": list(plan.splits), "store": plan.store, "set": settings}
     chosen = Options(
         device=options.device,
@@ -123,7 +129,7 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None) -
         gpus=options.gpus_per_trial,
         checkpoint_seconds=options.checkpoint_every,
         tracking_uri=tracking_uri(options.tracking_uri, results) if is_tracking(options.tracking) else None,
-        info=SweepInfo(name=sweep.name, title=sweep.title, command=command, config=config),
+        info=_info(sweep, shown, program, name, config, options.keep),
         max_concurrent=options.max_concurrent,
         priority=priority,
         budget=budget,
@@ -210,8 +216,18 @@ def script_parser(sweep: Sweep, program: str | None) -> Parser:
         metavar="K",
         help="stop after K trainings that fail with one cause; running trials write a checkpoint (default: go on)",
     )
+    _add_keep(parser)
     option("--dry-run", action="store_true", help="list the cells, their states and an estimate; train nothing")
     return parser
+
+
+def _add_keep(parser: Parser) -> None:
+    parser.add_argument(
+        "--keep",
+        type=_positive,
+        metavar="K",
+        help="keep whole checkpoints of the K best trials, and only the weights of the others (default: all whole)",
+    )
 
 
 def _find(name: str) -> Sweep:
@@ -224,6 +240,30 @@ def _find(name: str) -> Sweep:
         message, hint = f"unknown experiment{nearest(name, names)}", "`mucon-sweeps list` lists all experiments"
         raise InputError(Problem(rule="unknown", place=name, value=name, message=message, hint=hint))
     return experiment_named(name)
+
+
+def _info(
+    sweep: Sweep,
+    shown: Sequence[str],
+    program: str | None,
+    name: str,
+    config: Mapping[str, object],
+    keep: int | None,
+) -> SweepInfo:
+    """The record of a run; `program` and `name` are those of `run_script`, and `shown` its words without secrets."""
+    from sweeps.service.plan.sweep_folder import Rerun, SweepInfo
+
+    command = f"{program or shlex.quote(Path(sys.argv[0]).name)} {shlex.join(shown)}".rstrip()
+    rerun = Rerun(sweep=_lasting(name), words=tuple(shown), folder=str(Path.cwd()))
+    return SweepInfo(name=sweep.name, title=sweep.title, command=command, config=config, keep=keep, rerun=rerun)
+
+
+def _lasting(name: str) -> str:
+    """The name of an experiment, or the absolute path of a file; by default of the script."""
+    path = Path(name or sys.argv[0]).absolute()
+    if path.resolve().parent == Path(sweeps.__path__[0]).resolve():
+        return path.stem
+    return str(path) if not name or is_file_name(name) else name
 
 
 def _positive(text: str) -> int:

@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mucon.errors import InputError
+from mucon.errors import InputError, Problem
 from sweeps.service.text import redacted
+from sweeps.service.trials import lease
 from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.json_files import (
     ANY_KEY,
@@ -25,6 +26,7 @@ from sweeps.service.trials.json_files import (
     set_aside,
     write_json,
 )
+from sweeps.service.trials.lease import Lease
 from sweeps.service.trials.results_folder import ResultsFolder
 
 FORMAT_VERSION = 1
@@ -37,7 +39,23 @@ SHAPE = {
     **{"name": str, "title": str, "command": str, "config": {}, "experiment": str, "created": (str, type(None))},
     "rows": {ANY_KEY: str},
 }
+OPTIONAL_SHAPE: dict[str, Any] = {"keep": int, "rerun": {"sweep": str, "words": [str], "folder": str}}
 TABLE_SUFFIXES = (".md", ".csv", ".tex", ".parquet", ".html", ".png", ".svg")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rerun:
+    """What runs a sweep again in this program, without a shell.
+
+    Attributes:
+        sweep: name of an experiment of the package, or absolute path of a file.
+        words: options of its command line, without passwords.
+        folder: the directory in which the command ran.
+    """
+
+    sweep: str
+    words: tuple[str, ...]
+    folder: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +67,16 @@ class SweepInfo:
         title: its caption.
         command: command line.
         config: recipe, seeds, splits, store and settings of the command line; plain values.
+        keep: number of its best trials that keep their whole checkpoints; None for all.
+        rerun: what runs it again; None in older records and in those of other results folders.
     """
 
     name: str
     title: str
     command: str
     config: Mapping[str, Any]
+    keep: int | None = None
+    rerun: Rerun | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +175,21 @@ class SweepCells:
         return [self.results.trial(identity) for identity in self.evaluations]
 
 
+def hold(results: ResultsFolder, name: str) -> Lease:
+    """The lease of a sweep, with which no other process runs or changes it.
+
+    Raises:
+        InputError: another process holds it.
+    """
+    scratch = results.running(name)
+    held = lease.acquire(scratch)
+    if held is None:
+        owner = lease.holder(scratch) or "another process"
+        message, hint = f"sweep {name} is already running ({owner})", "wait for it, or name another --results folder"
+        raise InputError(Problem(rule="busy", place=str(results.path), value=name, message=message, hint=hint))
+    return held
+
+
 def write_sweep(results: ResultsFolder, sweep: SweepInfo, experiment_name: str, rows: Mapping[str, str]) -> None:
     """Writes or updates a sweep's record; rows and creation time of an earlier call are kept.
 
@@ -181,6 +218,8 @@ def write_sweep(results: ResultsFolder, sweep: SweepInfo, experiment_name: str, 
             "title": sweep.title,
             "command": sweep.command,
             "config": dict(sweep.config),
+            "keep": sweep.keep,
+            "rerun": sweep.rerun and asdict(sweep.rerun),
             "experiment": experiment_name,
             "created": earlier.created if earlier else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "started": time.time(),
@@ -265,11 +304,20 @@ def _starts_mlflow(line: str) -> bool:
 
 def _read(path: Path) -> SweepRecord:
     value = read_json(path, versions=(FORMAT_VERSION,), hint=HINT, shape=SHAPE)
+    wrong = "; ".join(misfit(value[key], of, key) for key, of in OPTIONAL_SHAPE.items() if value.get(key) is not None)
+    if wrong.strip("; "):
+        raise damaged(path, wrong, HINT)
     if value["name"] != path.parent.name:
         raise damaged(path, f"record of the sweep {value['name']!r}", HINT)
+    rerun = value.get("rerun")
     return SweepRecord(
         sweep=SweepInfo(
-            name=value["name"], title=value["title"], command=redacted(value["command"]), config=value["config"]
+            name=value["name"],
+            title=value["title"],
+            command=redacted(value["command"]),
+            config=value["config"],
+            keep=value.get("keep"),
+            rerun=rerun and Rerun(sweep=rerun["sweep"], words=tuple(rerun["words"]), folder=rerun["folder"]),
         ),
         experiment_name=value["experiment"],
         created=value["created"],

@@ -24,9 +24,10 @@ from sweeps.service.run.measured_step import MeasuredStep, measure_step, typical
 from sweeps.service.run.resources import Placement
 from sweeps.service.run.source import priority_first
 from sweeps.service.text import duration, say, significant
-from sweeps.service.trials.folder import TO_RUN
+from sweeps.service.trials.cell_results import keys_to_run
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial, by_training
+from sweeps.service.upkeep.retries import earlier_failures
 
 MEASURING_SECONDS = 6.0
 """Seconds for all measurements together; step shapes that are not measured in that time count as the slowest one."""
@@ -241,7 +242,8 @@ def dry_run(
     """
     budget.check(placement.each)
     results = plan.read_results()
-    to_run = balanced(trials[key] for key, result in results.items() if result.state in TO_RUN)
+    keys = keys_to_run(results)
+    to_run = balanced(trials[key] for key in keys)
     to_run = priority_first(plan, to_run, priority)
     to_run = balanced(to_run) if budget.limits else to_run
     expected = estimate(to_run, plan.results, placement) if to_run else None
@@ -256,8 +258,10 @@ def dry_run(
     for cell in plan.cells:
         result = results[cell.key]
         reason = f" ({result.reason})" if result.reason else ""
-        beyond = "" if result.state not in TO_RUN or cell.identity in within else "; beyond the budget"
+        beyond = "" if cell.key not in keys or cell.identity in within else "; beyond the budget"
         say(console, f"{cell.identity}  {result.state:<8}  {cell}{reason}{beyond}")
+    for line in earlier_failures(plan.results, plan.name, results):
+        say(console, line)
     if expected is None:
         say(console, "to run: nothing")
         return EXIT_OK

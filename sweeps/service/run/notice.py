@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mucon.errors import InputError, Problem
-from sweeps.service.text import redacted
+from sweeps.service.text import HIDDEN, redacted
 
 FORMAT_VERSION = 1
 """Version of the document, see docs/formats.md."""
@@ -22,7 +22,6 @@ VARIABLE = "MUCON_NOTIFY"
 """Environment variable with the address, for addresses that no process list may show."""
 SECONDS = 5.0
 """Time limit of a notice."""
-HIDDEN = "***"
 
 
 def notify_address(option: str | None, variable: str | None) -> str | None:

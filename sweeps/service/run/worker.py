@@ -34,7 +34,7 @@ from storage.fencing import SupersededError
 from sweeps.service.plan.recordings import split_facts
 from sweeps.service.run.budget.usage import Account
 from sweeps.service.run.causes import Cause, cause_of
-from sweeps.service.run.reasons import reason_of
+from sweeps.service.run.reasons import is_own, reason_of
 from sweeps.service.text import printable, redacted
 from sweeps.service.triage.failures import Failure
 from sweeps.service.triage.output import collect, kept_output, tail
@@ -150,9 +150,8 @@ def mark_failed(trial: Trial, results: ResultsFolder, reason: str) -> Outcome:
             with Journal(mine.journal_path, mine.writer) as written:
                 raw = results.output(trial.identity)
                 crash = Failure.in_output(tail(raw))
-                failure = None if crash is None else crash.to_dict()
-                host, pid, reason = socket.gethostname(), os.getpid(), printable(redacted(reason))
-                written.status(State.FAILED, reason=reason, host=host, pid=pid, failure=failure)
+                failure = {} if crash is None else {"failure": crash.to_dict()}
+                _record_state(written, trial, State.FAILED, printable(redacted(reason)), **failure)
                 collect(mine, raw)
     return Outcome(*TrialReading(folder).state(trial.evaluation))
 
@@ -186,6 +185,11 @@ def _appears(path: Path, root: Path) -> bool:
     return True
 
 
+def _record_state(written: Journal, trial: Trial, state: State, reason: str | None, **more: object) -> None:
+    host, pid, evaluation = socket.gethostname(), os.getpid(), trial.evaluation
+    written.status(state, reason=reason, host=host, pid=pid, evaluation=evaluation, **more)
+
+
 def _now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
@@ -214,6 +218,7 @@ class _Attempt:
             SupersededError: another process has taken over the trial.
         """
         cause: Exception | None = None
+        more: dict[str, object] = {}
         try:
             self.folder.writer.confirm_for(self.folder.traceback_path)
             self.folder.traceback_path.unlink(missing_ok=True)
@@ -229,10 +234,11 @@ class _Attempt:
             outcome, cause = Outcome(State.DIVERGED, str(error)), error
         except Exception as error:  # every failure becomes the trial's outcome, so that other trials continue
             outcome, cause = self._failure(error), error
+            is_final = outcome.cause is None and not isinstance(error, InputError) and is_own(error)
+            more = {"code": provenance.code()} if is_final else {}
         reason = outcome.reason and printable(redacted(outcome.reason))
-        failure = None if cause is None else Failure.of(cause).to_dict()
-        host, pid = socket.gethostname(), os.getpid()
-        self.journal.status(outcome.state, reason=reason, host=host, pid=pid, failure=failure)
+        more |= {} if cause is None else {"failure": Failure.of(cause).to_dict()}
+        _record_state(self.journal, self.trial, outcome.state, reason, **more)
         if cause is not None:
             self.failed(cause)
         return Outcome(outcome.state, reason, outcome.cause)
@@ -292,7 +298,7 @@ class _Attempt:
             self.device, training.threads, training.precision, command=command, source=source
         )
         self.journal.append({"kind": "environment", "timestamp": journal.milliseconds(), **facts})
-        self.journal.status(State.RUNNING, reason=None, host=socket.gethostname(), pid=os.getpid())
+        _record_state(self.journal, self.trial, State.RUNNING, None)
 
     def _check_data(self, store: Store) -> None:
         """Raises an error if the store was replaced since the trial was planned."""

@@ -144,6 +144,19 @@ class Client:
             history = self._client.get_metric_history(run_id, name)
         return [Point(metric.key, metric.value, metric.timestamp, metric.step) for metric in history]
 
+    def registered(self) -> set[str]:
+        """The identities of the trials from whose runs models were registered."""
+        runs, token = set(), None
+        with self._request():
+            while True:
+                page = self._client.search_model_versions(max_results=RUNS_PER_PAGE, page_token=token)
+                runs |= {version.run_id for version in page if version.run_id}
+                token = page.token
+                if not token:
+                    break
+            tags = [self._client.get_run(run).data.tags for run in runs]
+        return {run["trial"] for run in tags if "trial" in run}
+
     def log_data(self, run_id: str, data: DataSet) -> None:
         """Sets the recordings as the run's input."""
         dataset = Dataset(data.name, data.digest, "local", data.source, data.schema, data.profile)

@@ -1,4 +1,4 @@
-"""Compares a tracking server with a results folder; changes neither."""
+"""What a tracking server has of a results folder, and of which trials models are registered there; changes neither."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mucon.errors import InputError, some
+from mucon.errors import InputError, Problem, some
 from sweeps.service.plan.sweep_folder import read_sweeps
+from sweeps.service.text import HIDDEN
 from sweeps.service.track.changes import WEIGHTS_TAG, Run
 from sweeps.service.track.probe import probe
 from sweeps.service.track.records import STATUS, Point, TrialRecord, read_record
@@ -108,3 +109,38 @@ def _trial(record: TrialRecord, run: Run, client: Client) -> Iterator[Difference
             steps = f"{name} of epoch{'s' * (len(wrong) > 1)} {some(wrong)} once"
             times = ", ".join(dict.fromkeys(str(shown[step]) for step in wrong))
             yield Difference(place=record.identity, kind=kind, expected=steps, found=f"{times} times")
+
+
+def registered_trials(results: ResultsFolder, uri: str | None) -> frozenset[str]:
+    """The identities of the trials from whose runs on a tracking server models were registered.
+
+    Args:
+        results: the results folder.
+        uri: address of the server; None: those to which the sweeps of the folder were shipped.
+
+    Raises:
+        InputError: a server does not respond, or its password is needed.
+    """
+    shipped = [] if uri else [address for record in read_sweeps(results)[0] for address in record.shipped]
+    addresses = {uri or results.tracking_uri, *shipped}
+    hidden = [address for address in addresses if HIDDEN in address]
+    if hidden:
+        message, hint = (
+            f"the password of {hidden[0]} is not stored",
+            "pass the whole address, to see what is registered",
+        )
+        raise InputError(Problem(rule="missing", place="--tracking-uri", value=hidden[0], message=message, hint=hint))
+    return frozenset().union(*map(_registered, sorted(addresses)))
+
+
+def _registered(uri: str) -> frozenset[str]:
+    if not exists(uri):  # as after a move of the results folder
+        return frozenset()
+    uri = checked_uri(uri)
+    try:
+        probe(uri, TRACKING_EXPERIMENT)
+        from sweeps.service.track.client import Client  # imports mlflow, which takes seconds
+
+        return frozenset(Client(uri, TRACKING_EXPERIMENT, create=False).registered())
+    except (ServerError, OSError) as error:
+        raise unreachable(uri, error) from error

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mucon.errors import InputError
-from sweeps.service.trials.folder import State
+from sweeps.service.trials import provenance
+from sweeps.service.trials.folder import TO_RUN, State
 from sweeps.service.trials.json_files import UNREADABLE
 from sweeps.service.trials.reading import TrialReading, values_of
 
@@ -22,6 +23,7 @@ class CellResult:
         scores: prediction -> metric -> value, see `table_values`; empty unless the cell is finished.
         undefined: prediction -> metric -> number of test videos that do not define it.
         n_videos: number of test videos; 0 unless the cell is finished.
+        failed_code: the code with which the trial itself failed; None for other states and failures.
     """
 
     state: State
@@ -29,6 +31,7 @@ class CellResult:
     scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     undefined: Mapping[str, Mapping[str, int]] = field(default_factory=dict, compare=False)
     n_videos: int = field(default=0, compare=False)
+    failed_code: str | None = None
 
     @property
     def is_finished(self) -> bool:
@@ -47,6 +50,18 @@ class CellResult:
     def training_seconds(self) -> float | None:
         """Seconds of the training; None if the cell is not finished."""
         return next(iter(self.scores.values()), {}).get("training_seconds")
+
+
+def keys_to_run(results: Mapping[str, CellResult]) -> list[str]:
+    """The keys of the cells that a run trains or evaluates, or waits for.
+
+    A trial that failed by itself would fail again with the same code and is left to `retry`.
+    """
+    return [
+        key
+        for key, result in results.items()
+        if result.state in TO_RUN and (result.failed_code is None or result.failed_code != provenance.code())
+    ]
 
 
 def table_values(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
@@ -76,5 +91,5 @@ def read_result(reading: TrialReading, evaluation: str) -> CellResult:
             raise
         return CellResult(State.DAMAGED, error.line)
     if result is None:
-        return CellResult(*reading.state(evaluation))
+        return CellResult(*reading.state(evaluation), failed_code=reading.failed_code(evaluation))
     return CellResult(State.FINISHED, None, table_values(result), result.get("undefined", {}), len(result["per_video"]))

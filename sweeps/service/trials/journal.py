@@ -136,8 +136,8 @@ class Journal:
         """Closes the file."""
         self._file.close()
 
-    def append(self, record: Mapping[str, Any]) -> None:
-        """Appends one line in a single write and flushes it to the operating system.
+    def append(self, record: Mapping[str, Any], *, durably: bool = False) -> None:
+        """Appends one line in a single write and flushes it to the operating system, or durably to the disk.
 
         Raises:
             SupersededError: another process has taken over the trial.
@@ -147,6 +147,8 @@ class Journal:
         self._writer.confirm_for(self._path)
         self._file.write(line)
         self._file.flush()
+        if durably:
+            os.fsync(self._file.fileno())
 
     def epoch(self, step: int, metrics: Mapping[str, float]) -> bool:
         """Records the metrics of a finished epoch, unless the epoch already has a record.
@@ -161,7 +163,7 @@ class Journal:
         return True
 
     def status(
-        self, status: str, *, reason: str | None, host: str, pid: int, failure: Mapping[str, object] | None = None
+        self, status: str, *, reason: str | None, host: str, pid: int, evaluation: str = "", **more: object
     ) -> None:
         """Records a change of the trial's state durably, because the state determines what runs again.
 
@@ -170,17 +172,9 @@ class Journal:
             reason: why, if the trial did not finish.
             host: name of the machine.
             pid: process number.
-            failure: facts of the error that ended the trial.
+            evaluation: identity of the evaluation for which the trial runs.
+            more: `failure` with facts of the error that ended the trial; `code` with which the trial itself failed, see
+                `provenance.code`.
         """
-        self.append(
-            {
-                "kind": "status",
-                "status": status,
-                "timestamp": milliseconds(),
-                "reason": reason,
-                "host": host,
-                "pid": pid,
-                **({} if failure is None else {"failure": dict(failure)}),
-            }
-        )
-        os.fsync(self._file.fileno())
+        facts = {"reason": reason, "host": host, "pid": pid, **({"evaluation": evaluation} if evaluation else {})}
+        self.append({"kind": "status", "status": status, "timestamp": milliseconds(), **facts, **more}, durably=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import importlib.metadata
+import json
 import shlex
 import subprocess
 import sys
@@ -13,7 +16,7 @@ from typing import Any
 import mucon
 from mucon.device import Precision, choose_device, process_facts, usable_cpus, usable_precision
 from storage.fencing import ALONE, Writer
-from sweeps.service.text import redacted
+from sweeps.service.text import digest, redacted
 
 PACKAGES = ("mucon", "torch", "numpy", "numba", "scipy", "safetensors", "pyarrow", "ray", "mlflow")
 
@@ -85,6 +88,15 @@ def environment(
         "command": command or shlex.join([Path(sys.argv[0]).name, *map(redacted, sys.argv[1:])]),
         **(find_source() if source is None else source).facts(),
     }
+
+
+@functools.cache
+def code() -> str:
+    """Digest of the version and the source of this program: the same code fails in the same way.
+
+    Read once, because a process does not load code that changes later.
+    """
+    return digest(json.dumps([importlib.metadata.version("mucon"), find_source().facts()]))
 
 
 def resolve_device(device: str) -> str:

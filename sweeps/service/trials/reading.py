@@ -149,7 +149,7 @@ class TrialReading:
             return State.FINISHED, None
         if lease.holder(path) is not None:
             return State.RUNNING, None
-        status = self.last_status
+        status = self._status_of(evaluation)
         if status is None:
             return State.MISSING, None
         if status["status"] not in list(State):
@@ -164,6 +164,17 @@ class TrialReading:
     def last_status(self) -> Record | None:
         """The newest status record of the journal."""
         return journal.last_status(self.records)
+
+    def failed_code(self, evaluation: str | None = None) -> str | None:
+        """The code with which the trial itself failed, see `provenance.code`; None if its surroundings failed."""
+        status = self._status_of(evaluation)
+        return None if status is None or status["status"] != State.FAILED else status.get("code")
+
+    def _status_of(self, evaluation: str | None) -> Record | None:
+        """The newest status that concerns an evaluation: once trained, not those of other evaluations."""
+        if evaluation is None or not self.is_trained:
+            return self.last_status
+        return journal.last_status([r for r in self.records if r.get("evaluation", evaluation) == evaluation])
 
     @cached_property
     def epochs(self) -> list[Record]:

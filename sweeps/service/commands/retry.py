@@ -1,0 +1,80 @@
+"""`mucon-sweeps retry`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shlex
+import sys
+from typing import Any
+
+from mucon.errors import EXIT_OK
+from sweeps.service.commands.options import add_results, new_console
+from sweeps.service.text import redacted, say
+
+FORMAT_VERSION = 1
+"""Version of the output of `--json`, see docs/formats.md."""
+
+
+def add(commands: Any) -> None:
+    """Adds the command to a parser's subparsers."""
+    parser = commands.add_parser(
+        "retry",
+        help="run the failed trials of a sweep again",
+        description=(
+            "Runs the trials of a sweep that have failed, diverged or are stale, and whatever else is missing: the "
+            "sweep's own command does not repeat a failure with the same code and data. They resume from their "
+            "checkpoints. The exit status is that of the run."
+        ),
+        epilog="example: mucon-sweeps retry ablation_masks --failed --diverged",
+    )
+    parser.add_argument("name", help="name of a sweep that has run")
+    parser.add_argument("--failed", action="store_true", help="trials that have failed (default)")
+    parser.add_argument("--diverged", action="store_true", help="trials that have diverged")
+    parser.add_argument(
+        "--stale", action="store_true", help="trials of earlier code or data, which get new identities and folders"
+    )
+    add_results(parser)
+    parser.add_argument("--tracking-uri", metavar="URI", help="MLflow server (default: that of the sweep's command)")
+    parser.add_argument("--dry-run", action="store_true", help="list the trials; change and run nothing")
+    parser.add_argument("--json", action="store_true", help="print one JSON document; the run writes to stderr")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Queues the trials and runs the sweep's recorded command."""
+    from sweeps.service.commands.run import run_named
+    from sweeps.service.trials.folder import State
+    from sweeps.service.trials.results_folder import ResultsFolder
+    from sweeps.service.upkeep.retries import failures, queue, rerun_of
+    from sweeps.service.upkeep.trash import disk_errors
+
+    results = ResultsFolder.at(options.results)
+    states = {State(state) for state in ("failed", "diverged") if getattr(options, state)}
+    states |= set() if states or options.stale else {State.FAILED}
+    chosen = failures(results, options.name, states)
+    rerun = rerun_of(results, options.name, options.tracking_uri)
+    command = f"mucon-sweeps run {redacted(shlex.join([rerun.sweep, *rerun.words]))}"
+    out = sys.stderr if options.json else sys.stdout
+    status = None
+    with contextlib.redirect_stdout(out):
+        console = new_console()
+        for cell in chosen:
+            cause = f": {cell.reason}" if cell.reason else ""
+            say(console, f"{cell.identity}  {cell.row}, split {cell.split}, seed {cell.seed}  {cell.state}{cause}")
+        if not chosen and not options.stale:
+            say(console, f"{options.name} has no {' or '.join(sorted(states))} trials")
+        elif options.dry_run:
+            say(console, f"to run: {command}")
+        else:
+            with disk_errors(results):
+                queue(results, options.name, chosen)
+            say(console, command)
+            with contextlib.chdir(rerun.folder):
+                status = run_named(rerun.sweep, rerun.words)
+    if options.json:
+        cells = [{name: getattr(cell, name) for name in cell.__slots__} for cell in chosen]
+        whole = {"format_version": FORMAT_VERSION, "sweep": options.name, "trials": cells, "command": command}
+        print(json.dumps({**whole, "status": status}, indent=1))
+    return EXIT_OK if status is None else status

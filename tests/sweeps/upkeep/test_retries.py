@@ -1,0 +1,171 @@
+"""Failures that a run does not repeat, and how `retry` queues them."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from mucon.training import EpochReport
+from sweeps.service.cli import main
+from sweeps.service.plan.plan import Plan
+from sweeps.service.plan.sweep_folder import Rerun, SweepInfo, hold, read_sweep, write_sweep
+from sweeps.service.run.worker import run_trial
+from sweeps.service.spec.columns import Variant
+from sweeps.service.spec.experiment import Experiment
+from sweeps.service.trials import lease, provenance
+from sweeps.service.trials.cell_results import CellResult, keys_to_run, read_result
+from sweeps.service.trials.folder import State
+from sweeps.service.trials.results_folder import ResultsFolder
+from sweeps.service.upkeep.retries import earlier_failures, failures, queue, rerun_of
+from tests.helpers.planted_sweeps import Unfinished, make_sweep
+from tests.helpers.refusals import refused
+from tests.helpers.trial_folders import append
+from tests.sweeps import small
+
+EXPERIMENT = Experiment(
+    name="planted",
+    title="Planted",
+    label_titles=("Row",),
+    variants=tuple(Variant(labels=(row,), settings={"loss.smoothing": i}) for i, row in enumerate("abc")),
+)
+FAILED = State.FAILED
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    """Row b has failed by itself, row c has diverged."""
+    unfinished = {("b", "1", 1): Unfinished("finished"), ("c", "1", 1): Unfinished("diverged", "NaN")}
+    plan = make_sweep(tmp_path, EXPERIMENT, lambda *_: 0.5, n_seeds=1, unfinished=unfinished)
+    record = {"kind": "status", "timestamp": 2, "host": "h", "pid": 1, "reason": "KeyError: 3"}
+    append(plan.folders[1], {**record, "status": "failed", "code": provenance.code()})
+    return plan
+
+
+def states(plan: Plan) -> list[str]:
+    return [str(result.state) for result in plan.read_results().values()]
+
+
+def record(plan: Plan, sweep: str, *words: str, folder: Path) -> None:
+    rerun = Rerun(sweep=sweep, words=words, folder=str(folder))
+    info = SweepInfo(name=plan.name, title=plan.title, command="the command", config={}, rerun=rerun)
+    write_sweep(plan.results, info, "mucon", plan.rows)
+
+
+def test_a_trial_that_failed_by_itself_is_left_alone_by_the_same_code_only() -> None:
+    def to_run(state: State, code: str | None = None) -> bool:
+        return bool(keys_to_run({"a-b": CellResult(state, failed_code=code)}))
+
+    assert not to_run(FAILED, provenance.code())
+    assert to_run(FAILED, "other code")
+    assert to_run(FAILED), "a failure of disk, memory or device, or one of an earlier version"
+    assert not to_run(State.DIVERGED)
+    assert all(to_run(state) for state in (State.MISSING, State.LOST, State.STOPPED, State.DAMAGED, State.RUNNING))
+
+
+@pytest.mark.parametrize(
+    ("error", "own"), [(KeyError(3), True), (OSError(28, "No space left"), False), (MemoryError(), False)]
+)
+def test_a_worker_records_the_code_of_the_trials_own_failures(
+    tiny_store: Path, tmp_path: Path, error: Exception, own: bool
+) -> None:
+    def fail(_: EpochReport) -> None:
+        raise error
+
+    trial, results = small.make_trial(tiny_store), ResultsFolder(tmp_path)
+    assert run_trial(trial, results, device="cpu", report=fail).state is FAILED
+    result = read_result(results.reading(trial.identity), trial.evaluation)
+    assert result.failed_code == (provenance.code() if own else None)
+    other = read_result(results.reading(trial.identity), "f" * 16)
+    assert (other.state, other.failed_code) == (FAILED, result.failed_code), "its training failed, too"
+
+
+def test_a_failed_evaluation_says_nothing_about_another_one(plan: Plan) -> None:
+    folder = plan.folders[0]
+    status = {"kind": "status", "timestamp": 2, "host": "h", "pid": 1, "reason": "no beam", "evaluation": "f" * 16}
+    append(folder, {**status, "status": "failed", "code": "c"})
+    reading = plan.results.reading(folder.identity)
+    assert read_result(reading, "f" * 16).state is FAILED
+    assert read_result(reading, "d" * 16).state is State.MISSING
+
+
+def test_the_failures_that_a_run_does_not_repeat_are_named_with_the_command(plan: Plan) -> None:
+    (line,) = earlier_failures(plan.results, plan.name, plan.read_results())
+    assert line.endswith(f"mucon-sweeps retry planted --diverged --failed --results {plan.results.path}")
+    (line,) = earlier_failures(
+        ResultsFolder.at(Path("results")), "x", {"a-b": CellResult(FAILED, "", {}, {}, 0, provenance.code())}
+    )
+    assert line.endswith("mucon-sweeps retry x")
+    assert earlier_failures(plan.results, "x", {"a-b": CellResult(FAILED)}) == []
+
+
+def test_retry_queues_the_chosen_trials_durably(plan: Plan) -> None:
+    chosen = failures(plan.results, plan.name, {FAILED})
+    assert [(cell.row, cell.state, cell.reason) for cell in chosen] == [("b", FAILED, "KeyError: 3")]
+    with hold(plan.results, plan.name), refused("busy", value=plan.name):
+        queue(plan.results, plan.name, chosen)
+    assert states(plan) == ["finished", "failed", "diverged"]
+    with lease.acquire(plan.folders[1].path) or pytest.fail("free"):
+        queue(plan.results, plan.name, chosen)  # runs already
+    assert states(plan) == ["finished", "failed", "diverged"]
+    queue(plan.results, plan.name, chosen)
+    queue(plan.results, plan.name, failures(plan.results, plan.name, {State.DIVERGED}))
+    assert states(plan) == ["finished", "missing", "missing"]
+    assert len(keys_to_run(plan.read_results())) == 2
+
+
+def test_the_recorded_command_is_run_in_this_folder_and_what_it_needs_may_be_gone(plan: Plan, tmp_path: Path) -> None:
+    with refused("missing", value="rerun"):
+        rerun_of(plan.results, plan.name, None)
+    record(plan, "ablation_masks", "--seeds", "3", "--results", "elsewhere", folder=tmp_path)
+    rerun = rerun_of(plan.results, plan.name, None)
+    assert rerun.words == ("--seeds", "3", "--results", "elsewhere", "--results", str(plan.results.path))
+    assert rerun.folder == str(tmp_path)
+    record(plan, "ablation_masks", *rerun.words, folder=tmp_path)
+    assert rerun_of(plan.results, plan.name, None).words == rerun.words
+    record(plan, str(tmp_path / "gone.yaml"), folder=tmp_path)
+    with refused("missing", value=str(tmp_path / "gone.yaml")):
+        rerun_of(plan.results, plan.name, None)
+    record(plan, "ablation_masks", "--tracking-uri", "postgresql://u:***@h/d", folder=tmp_path)
+    with refused("missing", place="--tracking-uri"):
+        rerun_of(plan.results, plan.name, None)
+    assert rerun_of(plan.results, plan.name, "sqlite:///x").words[-2:] == ("--tracking-uri", "sqlite:///x")
+
+
+def test_the_command_lists_runs_nothing_in_a_dry_run_and_ends_with_the_status_of_the_run(
+    plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(plan, "ablation_masks", "--store", "nowhere", folder=tmp_path)
+    line = ["retry", plan.name, "--results", str(plan.results.path), "--diverged", "--json"]
+    assert main(arguments=[*line, "--dry-run"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [(cell["row"], cell["state"]) for cell in shown["trials"]] == [("c", "diverged")]
+    assert (shown["format_version"], shown["status"]) == (1, None)
+    assert states(plan) == ["finished", "failed", "diverged"]
+    before = Path.cwd()
+    assert main(arguments=line) == 2  # the store is missing
+    assert "nowhere" in capsys.readouterr().err
+    assert states(plan) == ["finished", "failed", "missing"]
+    assert Path.cwd() == before
+    assert main(arguments=["retry", plan.name, "--results", str(plan.results.path), "--diverged"]) == 0
+    assert "diverged" in capsys.readouterr().out, "no trial is"
+
+
+def test_a_run_records_how_it_was_started(tiny_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sweeps.service.commands.run import _lasting
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(small.MASKS)])
+    assert _lasting("") == "ablation_masks"
+    assert _lasting("ablation_masks") == "ablation_masks"
+    assert _lasting("own.yaml") == str(tmp_path / "own.yaml")
+    monkeypatch.setattr(sys, "argv", ["own.py"])
+    assert _lasting("") == str(tmp_path / "own.py")
+
+
+def test_a_damaged_record_of_a_run_is_refused(plan: Plan, tmp_path: Path) -> None:
+    record(plan, "ablation_masks", folder=tmp_path)
+    path = plan.folder / "sweep.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "rerun": {"sweep": 3}}))
+    with refused("damaged", place=str(path)):
+        read_sweep(plan.folder)
