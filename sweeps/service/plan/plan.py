@@ -34,6 +34,7 @@ from sweeps.service.trials.cell_results import CellResult, read_result
 from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.identity import is_identity
 from sweeps.service.trials.json_files import ANY_KEY, damaged, misfit, read_json, write_json
+from sweeps.service.trials.known_results import read_known, stamp_of
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
 
@@ -135,19 +136,21 @@ class Plan:
         Args:
             earlier: results of an earlier call; its finished cells are not read again.
         """
-        finished = {key: result for key, result in (earlier or {}).items() if result.is_finished}
+        results = {key: result for key, result in (earlier or {}).items() if result.is_finished}
+        known = {} if results else read_known(self.folder)
         reading = cache(self.results.reading)
-        return {
-            cell.key: finished[cell.key]
-            if cell.key in finished
-            else read_result(reading(cell.identity), cell.evaluation)
-            for cell in self.cells
-        }
+        for cell in self.cells:
+            if cell.key not in results:
+                stamp = stamp_of(self.results.trial(cell.identity), cell.evaluation)
+                kept = known.get(cell.key)
+                if kept is None or not stamp or kept.stamp != stamp:
+                    kept = read_result(reading(cell.identity), cell.evaluation, stamp)
+                results[cell.key] = kept
+        return {cell.key: results[cell.key] for cell in self.cells}
 
-    def write(self) -> None:
-        """Writes plan.json, from which `read_plan` restores the plan without store or experiment."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        value = {
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain values."""
+        return {
             "format_version": FORMAT_VERSION,
             "name": self.name,
             "title": self.title,
@@ -155,7 +158,11 @@ class Plan:
             "splits": {name: asdict(split) for name, split in self.splits.items()},
             "store": self.store,
         }
-        write_json(self.folder / FILE, value)
+
+    def write(self) -> None:
+        """Writes plan.json, from which `read_plan` restores the plan without store or experiment."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_json(self.folder / FILE, self.to_dict())
 
 
 def _part_to_dict(part: Part) -> dict[str, Any]:

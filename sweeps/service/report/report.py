@@ -12,6 +12,7 @@ from mucon.videos import videos_of
 from storage import open_store
 from sweeps.service.plan.plan import Plan
 from sweeps.service.plan.sweep_folder import read_links
+from sweeps.service.report.current import read_current, shown, write_current
 from sweeps.service.report.figures.pictures import draw_pictures, pictures_of
 from sweeps.service.report.figures.segmentations import chosen_recordings
 from sweeps.service.report.live import write_live
@@ -24,6 +25,7 @@ from sweeps.service.tables.standing import Standing
 from sweeps.service.tables.table import Table
 from sweeps.service.tables.text import comma_separated, for_terminal, markdown
 from sweeps.service.text import say, wrapped
+from sweeps.service.trials.known_results import write_known
 
 MAX_NAMED = 2
 """Files of a kind up to which the terminal names each of them."""
@@ -33,7 +35,8 @@ def write_report(standing: Standing) -> dict[str, Path]:
     """Writes the plan, tables, figures and the page of a sweep into its directory.
 
     Tables are written as `TABLE.md`, `.csv` and `.tex`, all trials as `trials.parquet`, figures as `.svg` and `.png`,
-    the page as `SWEEP.html` and, in place of the page of the running sweep, as `index.html`.
+    the page as `SWEEP.html` and, in place of the page of the running sweep, as `index.html`. A report that shows all
+    this already is left as it is.
 
     Returns:
         File name -> path, without the plan.
@@ -41,7 +44,9 @@ def write_report(standing: Standing) -> dict[str, Path]:
     Raises:
         InputError: a figure names a recording that is not in the test part.
     """
-    plan = standing.plan
+    plan, shows = standing.plan, shown(standing)
+    if (current := read_current(plan.folder, shows)) is not None:
+        return current
     plan.write()
     trainings = read_trainings(standing)
     pictures = {part.experiment.name: pictures_of(part, standing, trainings) for part in plan.parts}
@@ -49,7 +54,10 @@ def write_report(standing: Standing) -> dict[str, Path]:
     page, text = plan.folder / f"{plan.name}.html", make_page(standing, pictures, trainings)
     page.write_text(text, encoding="utf-8")
     write_live(plan.folder, text)
-    return {**_write_tables(standing), **figures, page.name: page}
+    files = {**_write_tables(standing), **figures, page.name: page}
+    write_known(plan.folder, standing.results)
+    write_current(plan.folder, shows, files)
+    return files
 
 
 def present(standing: Standing, console: Console) -> None:

@@ -24,6 +24,7 @@ class CellResult:
         undefined: prediction -> metric -> number of test videos that do not define it.
         n_videos: number of test videos; 0 unless the cell is finished.
         failed_code: the code with which the trial itself failed; None for other states and failures.
+        stamp: of the files at the reading, see `known_results.stamp_of`; empty if unknown.
     """
 
     state: State
@@ -32,6 +33,7 @@ class CellResult:
     undefined: Mapping[str, Mapping[str, int]] = field(default_factory=dict, compare=False)
     n_videos: int = field(default=0, compare=False)
     failed_code: str | None = None
+    stamp: str = field(default="", compare=False)
 
     @property
     def is_finished(self) -> bool:
@@ -72,12 +74,13 @@ def table_values(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     }
 
 
-def read_result(reading: TrialReading, evaluation: str) -> CellResult:
+def read_result(reading: TrialReading, evaluation: str, stamp: str = "") -> CellResult:
     """State and scores of an evaluation of a trial; a damaged file is a state with its name as the reason.
 
     Args:
         reading: the trial's directory.
         evaluation: identity of the evaluation.
+        stamp: of the files, taken before.
 
     Raises:
         InputError: a file is of another format version.
@@ -92,4 +95,5 @@ def read_result(reading: TrialReading, evaluation: str) -> CellResult:
         return CellResult(State.DAMAGED, error.line)
     if result is None:
         return CellResult(*reading.state(evaluation), failed_code=reading.failed_code(evaluation))
-    return CellResult(State.FINISHED, None, table_values(result), result.get("undefined", {}), len(result["per_video"]))
+    values, n_videos = table_values(result), len(result["per_video"])
+    return CellResult(State.FINISHED, None, values, result.get("undefined", {}), n_videos, stamp)
