@@ -6,7 +6,7 @@ import gc
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mucon.device import cpu_name
 
@@ -50,21 +50,35 @@ def compare(
     reference()
     gc.collect()
     pairs = [(seconds(ours), seconds(reference)) for _ in range(n)]
-    ratios = [a / b for a, b in pairs]
-    quartiles = statistics.quantiles([a for a, _ in pairs], n=4) if n > 1 else [pairs[0][0]] * 3
-    record: dict[str, object] = {
+    return record(benchmark, case, pairs, of=of, threads=threads, device=device, **extra)
+
+
+def record(
+    benchmark: str,
+    case: str,
+    pairs: Sequence[tuple[float, float]],
+    *,
+    of: str,
+    threads: int = 1,
+    device: str | None = None,
+    **extra: object,
+) -> dict[str, object]:
+    """Prints and returns the medians of pairs (ours, reference) in seconds, see `compare`."""
+    ours = [one for one, _ in pairs]
+    quartiles = statistics.quantiles(ours, n=4) if len(pairs) > 1 else ours * 3
+    line: dict[str, object] = {
         "benchmark": benchmark,
         "case": case,
-        "ours": float(f"{statistics.median(a for a, _ in pairs):.4g}"),
-        "reference": float(f"{statistics.median(b for _, b in pairs):.4g}"),
-        "ratio": float(f"{statistics.median(ratios):.4g}"),
+        "ours": float(f"{statistics.median(ours):.4g}"),
+        "reference": float(f"{statistics.median(other for _, other in pairs):.4g}"),
+        "ratio": float(f"{statistics.median(one / other for one, other in pairs):.4g}"),
         "unit": "s",
         "of": of,
-        "n": n,
+        "n": len(pairs),
         "quartiles": [float(f"{quartiles[0]:.4g}"), float(f"{quartiles[2]:.4g}")],
         "threads": threads,
         "cpu": device or cpu_name(),
         **extra,
     }
-    print(json.dumps(record), flush=True)
-    return record
+    print(json.dumps(line), flush=True)
+    return line
