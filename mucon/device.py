@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.metadata
 import os
 import platform
@@ -226,19 +227,24 @@ def process_facts(device: torch.device, packages: Iterable[str]) -> dict[str, An
         device: where the process computes.
         packages: names of the packages whose versions are recorded if they are installed.
     """
-    versions = {}
-    for package in packages:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions[package] = importlib.metadata.version(package)
     return {
         "python": platform.python_version(),
-        "packages": versions,
+        "packages": {name: version for name in packages if (version := _version(name)) is not None},
         "host": socket.gethostname(),
         "platform": platform.platform(),
         "device": str(device),
         "device_name": device_name(device),
         **gpu_facts(device),
     }
+
+
+@functools.cache
+def _version(package: str) -> str | None:
+    """The version of a package; None if it is not installed. Reading the metadata takes a millisecond."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def device_name(device: torch.device) -> str:

@@ -290,7 +290,7 @@ class _Attempt:
 
     def _record_start(self, command: str, facts_of_data: Mapping[str, Any]) -> None:
         self.folder.write_trial({**self.trial.to_dict(), **facts_of_data, "created": _now()})
-        source = provenance.find_source()
+        source = provenance.own_source()
         if not TrialReading(self.folder).is_trained:  # the patch belongs to the process that trained the weights
             source.write_patch(self.folder.patch_path, self.folder.writer)
         training = self.trial.training

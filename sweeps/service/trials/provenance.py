@@ -86,7 +86,7 @@ def environment(
         "numerics": mucon.NUMERICS,
         "cpus": usable_cpus(),
         "command": command or shlex.join([Path(sys.argv[0]).name, *map(redacted, sys.argv[1:])]),
-        **(find_source() if source is None else source).facts(),
+        **(own_source() if source is None else source).facts(),
     }
 
 
@@ -102,6 +102,12 @@ def code() -> str:
 def resolve_device(device: str) -> str:
     """Resolves `auto` to `cuda` if a GPU is available, otherwise to `cpu`."""
     return choose_device(device).type if device == "auto" else device
+
+
+@functools.cache
+def own_source() -> Source:
+    """The working copy of the packages at the first call: what is changed later is not what this process runs."""
+    return find_source()
 
 
 def find_source(root: Path = ROOT) -> Source:
