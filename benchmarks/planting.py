@@ -11,11 +11,12 @@ from pathlib import Path
 from mucon.config import TrainConfig
 from storage import StoreWriter
 from sweeps.service.plan.plan import Plan, make_plan
-from sweeps.service.plan.sweep_folder import SweepInfo, mark_shipped, write_sweep
+from sweeps.service.plan.sweep_folder import Shipped, SweepInfo, mark_shipped, write_sweep
 from sweeps.service.run.worker import run_trial
 from sweeps.service.spec.files.reading import read_experiment
 from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.results_folder import ResultsFolder
+from sweeps.service.trials.seen import journal_bytes
 from sweeps.service.trials.trial import Trial
 
 SEEDS = 10
@@ -105,7 +106,8 @@ def plant(folder: Path, store: Path, n_trials: int) -> Path:
     info = SweepInfo(name=plan.name, title=plan.title, command="planted", config={})
     write_sweep(results, info, "mucon", plan.rows)
     (results.path / "mlflow.db").touch()
-    mark_shipped(plan.folder, f"sqlite:///{results.path}/mlflow.db")
+    trials_shipped = {folder.identity: journal_bytes(folder) for folder in plan.folders}
+    mark_shipped(plan.folder, f"sqlite:///{results.path}/mlflow.db", Shipped(sweep=plan.digest, trials=trials_shipped))
     return script
 
 
