@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import logging
 import os
 import shlex
 import socket
@@ -38,9 +39,13 @@ class ServerError(Exception):
 
 
 def set_environment() -> None:
-    """Sets the variables of `ENVIRONMENT` that the user has not set; must be called before mlflow is imported."""
+    """Sets the variables of `ENVIRONMENT` that the user has not set; must be called before mlflow is imported.
+
+    An error of a database, such as a full disk, reaches the caller; MLflow does not print its traceback as well.
+    """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
 
 
 def checked_uri(uri: str) -> str:
