@@ -96,4 +96,4 @@ def read_result(reading: TrialReading, evaluation: str, stamp: str = "") -> Cell
     if result is None:
         return CellResult(*reading.state(evaluation), failed_code=reading.failed_code(evaluation))
     values, n_videos = table_values(result), len(result["per_video"])
-    return CellResult(State.FINISHED, None, values, result.get("undefined", {}), n_videos, stamp)
+    return CellResult(State.FINISHED, None, values, result.get("undefined", {}), n_videos, stamp=stamp)

@@ -72,7 +72,7 @@ def read_known(folder: Path) -> dict[str, CellResult]:
     except InputError:
         return {}
     return {
-        key: CellResult(State.FINISHED, None, one["scores"], one["undefined"], one["n_videos"], one["stamp"])
+        key: CellResult(State.FINISHED, None, one["scores"], one["undefined"], one["n_videos"], stamp=one["stamp"])
         for key, one in value["results"].items()
     }
 
