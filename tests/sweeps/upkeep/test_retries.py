@@ -64,7 +64,7 @@ def test_a_trial_that_failed_by_itself_is_left_alone_by_the_same_code_only() -> 
 
 
 @pytest.mark.parametrize(
-    ("error", "own"), [(KeyError(3), True), (OSError(28, "No space left"), False), (MemoryError(), False)]
+    ("error", "own"), [(KeyError(3), True), (ConnectionResetError("reset"), False), (MemoryError(), False)]
 )
 def test_a_worker_records_the_code_of_the_trials_own_failures(
     tiny_store: Path, tmp_path: Path, error: Exception, own: bool
