@@ -129,9 +129,9 @@ def test_a_closed_terminal_ends_a_sweep_whose_worker_hangs_within_a_minute(tiny_
 
 @contextlib.contextmanager
 def small_disk(folder: Path) -> Iterator[Path]:
-    """A file system of 40 MB in memory."""
+    """A file system of 100 MB in memory."""
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", str(folder)], check=False)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m", "tmpfs", str(folder)], check=False)
     need(mounted.returncode == 0, "the right to mount a file system")
     try:
         yield folder
@@ -149,7 +149,7 @@ def test_a_full_results_folder_ends_a_sweep_with_its_reason_and_with_space_the_s
             small.wait_until(lambda: trained(results) >= 2)
             with (disk / "other").open("wb", buffering=0) as other, contextlib.suppress(OSError):
                 while True:
-                    other.write(bytes(4096))
+                    other.write(bytes(2**16))
             assert driver.wait(60) == 3
         output = log.read_text()
         assert "Traceback" not in output

@@ -16,7 +16,7 @@ from mucon.device import limit_gpu_memory
 from mucon.training import EpochReport
 from sweeps.service.run.budget.usage import Account
 from sweeps.service.run.causes import Cause, cause_of, storage_reason
-from sweeps.service.run.cores import shared_cores
+from sweeps.service.run.executor.cores import shared_cores
 from sweeps.service.run.executor.workplace import Workplace
 from sweeps.service.run.preflight import sees
 from sweeps.service.run.worker import NO_SLOT, Outcome, run_trial

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from mucon.errors import Interrupted
-from sweeps.service.run.cores import VARIABLE, shared_cores
+from sweeps.service.run.executor.cores import VARIABLE, shared_cores
 from tests.sweeps import small
 
 HOLDING = """
 import sys, time
-from sweeps.service.run.cores import shared_cores
+from sweeps.service.run.executor.cores import shared_cores
 with shared_cores(float(sys.argv[1]), 2, lambda: False, lambda: None):
     print("held", flush=True)
     time.sleep(600)
