@@ -26,7 +26,8 @@ SHAPE = {"shows": str, "files": {ANY_KEY: [int]}}
 def shown(standing: Standing) -> str:
     """A digest of everything that a report depends on; empty if a part of it is not cheap to look at.
 
-    These are the program, the plan, the stamps of the trials, the addresses of their runs and the record of the sweep.
+    These are the program, the sweep's directory, which the commands of a page contain, the plan, the stamps of the
+    trials, the addresses of their runs and the record of the sweep.
     """
     plan = standing.plan
     stamps = [(key, result.stamp) for key, result in standing.results.items()]
@@ -35,6 +36,7 @@ def shown(standing: Standing) -> str:
         return ""
     value = [
         _program(),
+        str(plan.folder),
         plan.to_dict(),
         stamps,
         [trial.decoding_choices for trial in standing.trials.values()],

@@ -116,3 +116,12 @@ def test_files_that_have_just_changed_are_not_kept(plan: Plan, monkeypatch: pyte
     assert not any(result.stamp for result in standing.results.values())
     write_report(standing)
     assert page_facts(plan) != page
+
+
+def test_the_page_of_a_moved_folder_has_the_commands_of_its_new_place(plan: Plan, tmp_path: Path) -> None:
+    plan.results.path.rename(tmp_path / "moved")
+    moved = replace(plan, results=ResultsFolder.at(tmp_path / "moved"))
+    write_report(Standing.of(moved))
+    page = (moved.folder / "planted.html").read_text()
+    assert str(moved.results.path) in page
+    assert f"{plan.results.path}/" not in page
