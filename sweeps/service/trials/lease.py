@@ -191,11 +191,11 @@ class Lease:
         return Writer(number=max(self._number, after + 1), staging=self._staging, confirm=self.confirm)
 
     def release(self) -> None:
-        """Releases the lease, unless it is lost, and ends the thread."""
+        """Releases the lease, unless it is lost or its folder was removed or replaced, and ends the thread."""
         self._released.set()
         self._thread.join()
         path = _path(self._folder, self._number)
-        if not self._lost and _newest(self._folder) == self._number:
+        if not self._lost and self._staging.is_dir() and _newest(self._folder) == self._number:
             unfinished = self._staging / path.name
             try:
                 unfinished.write_text(json.dumps(asdict(replace(self._holder, expires=0.0))))

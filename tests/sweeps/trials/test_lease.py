@@ -122,6 +122,17 @@ def test_a_lease_with_a_successor_is_lost(tmp_path: Path) -> None:
     assert successor.read_text() == before
 
 
+def test_the_lease_of_a_removed_folder_does_not_end_the_one_of_its_successor(tmp_path: Path) -> None:
+    folder = tmp_path / "trial"
+    with lease.acquire(folder) or pytest.fail("free"):
+        folder.rename(tmp_path / "trash")
+        successor = lease.acquire(folder)
+        assert successor is not None
+    assert lease.holder(folder) is not None
+    successor.confirm()
+    successor.release()
+
+
 def test_a_lease_file_without_content_belongs_to_another_process(tmp_path: Path) -> None:
     (tmp_path / "lease-00000001.json").touch()
     assert lease.acquire(tmp_path) is None
