@@ -79,9 +79,13 @@ def find(
             found.append(Rubbish(kind="orphans", path=path, n_bytes=trash.size(path), owner=path))
         else:
             found += of_trial(path, damaged_days)
-    for path in _folders(results, "running"):
-        if lease.holder(path) is None:
-            found += of_scratch(path)
+    outputs = results.output("").parent
+    scratch = [path for path in _folders(results, "running") if path != outputs]
+    idle = [path for path in scratch if lease.holder(path) is None]
+    for path in idle:
+        found += of_scratch(path)
+    if idle == scratch:  # a running sweep adds the output of a dead worker to the log of its trial
+        found += _of_outputs(results, outputs)
     for path in _folders(results, "sweeps"):
         if lease.holder(results.running(path.name)) is None:
             found += of_sweep(path, results.running(path.name))
@@ -114,7 +118,7 @@ def remove(results: ResultsFolder, found: Iterable[Rubbish], damaged_days: float
         if held is None:
             continue
         with held:
-            if [item.kind for item in others] == ["orphans"]:
+            if any(item.kind == "orphans" for item in others):
                 trash.remove(results, owner)
             else:
                 others = _current(
@@ -122,8 +126,8 @@ def remove(results: ResultsFolder, found: Iterable[Rubbish], damaged_days: float
                     owner,
                     of_trial(owner, damaged_days, held=True) if is_trial else of_scratch(owner, held=True),
                 )
-                for item in others:
-                    _remove(item.path)
+            for item in others:
+                _remove(item.path)
         removed += others
     return removed
 
@@ -173,6 +177,14 @@ def of_scratch(path: Path, *, held: bool = False) -> Iterator[Rubbish]:
     for entry in _entries(path):
         if not entry.name.startswith("lease-"):
             yield _item("scratch", entry, path)
+
+
+def _of_outputs(results: ResultsFolder, outputs: Path) -> Iterator[Rubbish]:
+    """What processes that are gone have printed; the output of a trial that a process holds is still written."""
+    for file in _entries(outputs):
+        trial = results.trial(file.stem).path
+        if lease.holder(trial) is None:
+            yield _item("scratch", file, trial if trial.exists() else trash.incoming(results))
 
 
 def _of_leases(path: Path, *, held: bool) -> Iterator[tuple[str, Path]]:

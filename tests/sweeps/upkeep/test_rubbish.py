@@ -48,6 +48,17 @@ def removed(results: Path, *more: str) -> dict[str, list[str]]:
     return kinds
 
 
+def test_what_trials_print_stays_while_a_sweep_runs_or_a_process_holds_the_trial(tmp_path: Path) -> None:
+    results = ResultsFolder(tmp_path)
+    held, idle, gone = (touch(results.output(digit * 16)) for digit in "abc")
+    results.trial(idle.stem).path.mkdir(parents=True)
+    with lease.acquire(results.running("one")) or pytest.fail("free"):
+        assert removed(tmp_path) == {}
+    with lease.acquire(results.trial(held.stem).path) or pytest.fail("free"):
+        assert sorted(removed(tmp_path).pop("scratch")) == [idle.name, gone.name]
+    assert held.exists()
+
+
 def test_leftovers_of_the_dead_go_and_everything_else_stays(trial: TrialFolder, tmp_path: Path) -> None:
     kept = {
         path for path in trial.path.rglob("*") if path.name in ("journal.jsonl", "result.json", "weights.safetensors")
