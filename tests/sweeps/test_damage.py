@@ -58,6 +58,12 @@ def directory(path: Path) -> None:
     path.mkdir()
 
 
+def another_weight(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 0x40
+    path.write_bytes(content)
+
+
 def other_shape(path: Path) -> None:
     path.write_text(json.dumps({"format_version": 2}))
 
@@ -216,6 +222,7 @@ def trained(tiny_store: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
         ("journal.jsonl", directory),
         ("run/checkpoint/state.json", zeros),
         ("run/checkpoint/config.json", half),
+        ("run/checkpoint/weights.safetensors", another_weight),
     ],
 )
 def test_a_run_renames_what_is_damaged_and_comes_to_the_same_weights(

@@ -20,7 +20,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 import mucon
-from mucon.checkpoint_files import writer_of
+from mucon.checkpoint_files import WEIGHTS, writer_of
 from mucon.device import choose_device, usable_precision
 from mucon.errors import Diverged, InputError, Interrupted, Problem
 from mucon.evaluation import Evaluation, evaluate
@@ -40,9 +40,9 @@ from sweeps.service.triage.failures import Failure
 from sweeps.service.triage.output import collect, kept_output, tail
 from sweeps.service.trials import journal, lease, provenance
 from sweeps.service.trials.cell_results import read_result
-from sweeps.service.trials.folder import State, TrialFolder
+from sweeps.service.trials.folder import HINT, State, TrialFolder
 from sweeps.service.trials.journal import Journal
-from sweeps.service.trials.json_files import set_aside
+from sweeps.service.trials.json_files import damaged, set_aside
 from sweeps.service.trials.lease import Lease
 from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
@@ -277,9 +277,11 @@ class _Attempt:
         return place.startswith(str(self.folder.checkpoint_path))
 
     def _do_the_rest(self, store: Store) -> None:
-        if TrialReading(self.folder).is_trained:
+        if (training := TrialReading(self.folder).training) is not None:
             predictor = method_named(self.trial.method).load(self.folder.checkpoint_path)
             weights = predictor.weights_sha256()
+            if weights != training["weights_sha256"]:
+                raise damaged(self.folder.checkpoint_path / WEIGHTS, f"weights with the sha256 {weights}", HINT)
         else:
             self._check_precision()
             predictor, weights = self._train(store)
