@@ -123,6 +123,10 @@ def run_plan(plan: Plan, trials: Mapping[str, Trial], options: Options, console:
         _present(plan, ran.standing, console)
     if ran.reason:
         say(console, f"not finished: {ran.reason}")
+    elif options.info.keep is not None:
+        with disk_errors(plan.results):
+            for line in retain(plan.results):
+                say(console, line)
     if ran.interrupted:
         return EXIT_INTERRUPTED
     return EXIT_OK if ran.standing.is_complete and ran.shipped and not ran.reason else EXIT_PARTIAL
@@ -192,10 +196,6 @@ def _run(
         _present(plan, standing, console, budget)
         notices.send("finished", *finished_facts(standing, interrupted=ending.interrupted, budget=budget))
         shipped = tracked.finish(report, outcome_of(standing))
-    if options.info.keep is not None:
-        with disk_errors(plan.results):
-            for line in retain(plan.results):
-                say(console, line)
     notices.wait()
     return Ran(standing=standing, interrupted=ending.interrupted, shipped=shipped, reason=ending.reason)
 

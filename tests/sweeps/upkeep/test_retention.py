@@ -5,9 +5,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from mucon.checkpoint_files import OPTIMISER
+from mucon.errors import EXIT_PARTIAL
 from mucon.methods import method_named
+from sweeps.service.driver import Options, run_plan
 from sweeps.service.plan.plan import Plan
 from sweeps.service.plan.sweep_folder import SweepInfo, write_sweep
 from sweeps.service.run.worker import run_trial
@@ -18,6 +21,7 @@ from sweeps.service.trials.folder import State
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.upkeep.retention import FILE, best, beyond, reduce
 from tests.helpers.planted_sweeps import Unfinished, make_sweep
+from tests.helpers.trial_folders import append_status
 from tests.sweeps import small
 
 
@@ -71,6 +75,16 @@ def test_without_keep_and_with_another_sweep_that_keeps_all_or_cannot_be_read_ev
     assert rows(plan) == ""
     shutil.rmtree(plan.results.sweep("three"))
     (plan.results.sweep("two") / "sweep.json").write_text("{")
+    assert rows(plan) == ""
+
+
+def test_the_command_of_a_finished_sweep_completes_a_reduction_that_was_killed(tmp_path: Path) -> None:
+    plan = planted(tmp_path, "one", 1)
+    append_status(plan.folders[3], "diverged", 5)
+    info = SweepInfo(name="one", title="", command="", config={}, keep=1)
+    options = Options(device="cpu", cpus="1", gpus="0", checkpoint_seconds=0, tracking_uri=None, info=info)
+    assert sorted(rows(plan)) == ["a", "b"]
+    assert run_plan(plan, {}, options, Console()) == EXIT_PARTIAL
     assert rows(plan) == ""
 
 
