@@ -272,6 +272,9 @@ def test_without_tracking_mlflow_is_not_imported_and_sync_ships_it_later(tmp_pat
     assert (off.returncode, off.stdout.splitlines()[-1]) == (EXIT_OK, "False"), off.stderr
     assert "MLflow" not in (plan.folder / f"{NAME}.html").read_text()
     assert read_links(plan.folder).sweep is None
+    assert again(plan.results.path, None) == EXIT_OK
+    assert main(None, ["sync", str(plan.results.path), "--tracking-uri", mlflow_uri]) == EXIT_OK
+    assert statuses(mlflow_uri, "sweep") == {NAME: "FINISHED"}
 
 
 def test_a_comparison_names_each_difference_and_changes_nothing(

@@ -13,6 +13,7 @@ from sweeps.service.plan.sweep_folder import (
     Shipped,
     SweepCells,
     SweepInfo,
+    SweepRecord,
     mark_shipped,
     read_sweep,
     write_links,
@@ -31,12 +32,13 @@ def is_tracked(cells: SweepCells, uri: str | None) -> bool:
 
     Args:
         cells: cells of the sweep.
-        uri: address of the server; None: nothing is tracked, and nothing is missing.
+        uri: address of the server; None: nothing is tracked, and the sweep only has to be recorded for `sync`.
     """
+    record = _record(cells)
     if uri is None:
-        return True
+        return record is not None and cells.rows.items() <= record.rows.items()
     uri = checked_uri(uri)
-    shipped = _shipped(cells, uri)
+    shipped = _shipped(record, uri)
     return (
         exists(uri)
         and shipped.sweep == cells.digest
@@ -62,7 +64,7 @@ class Tracked:
         self._tracker: Tracker | None = None
         self._shipping: Shipping | None = None
         if uri is not None:
-            shipped = _shipped(cells, checked_uri(uri)).trials
+            shipped = _shipped(_record(cells), checked_uri(uri)).trials
             self._tracker = Tracker(uri, TRACKING_EXPERIMENT, info, cells.rows, cells.results, shipped)
 
     @property
@@ -127,10 +129,14 @@ class Tracked:
         return not all(folder.result_path(name).exists() for name in self._cells.evaluations.get(folder.identity, ()))
 
 
-def _shipped(cells: SweepCells, uri: str) -> Shipped:
-    """What the server at an address shows of a sweep; nothing if the record is damaged."""
+def _record(cells: SweepCells) -> SweepRecord | None:
+    """The record of a sweep; None without one, or if it is damaged."""
     try:
-        record = read_sweep(cells.folder)
+        return read_sweep(cells.folder)
     except InputError:
-        return Shipped()
+        return None
+
+
+def _shipped(record: SweepRecord | None, uri: str) -> Shipped:
+    """What the server at an address shows of a sweep."""
     return Shipped() if record is None else record.shipped.get(redacted(uri), Shipped())
