@@ -75,6 +75,7 @@ def test_a_merge_that_is_killed_at_any_moment_is_completed_by_the_same_command(t
     moments = [f"sweeps.upkeep.copied:{n}:kill" for n in range(1, 6)] + [
         f"sweeps.upkeep.moved:{n}:kill" for n in (1, 2)
     ]
+    moments.append("sweeps.upkeep.extended:1:kill")
     for moment in moments:
         here = tmp_path / moment
         plant(tmp_path / f"unused {moment}", here)
@@ -84,6 +85,8 @@ def test_a_merge_that_is_killed_at_any_moment_is_completed_by_the_same_command(t
             assert content_of(folder) is not None, "every trial is whole at any time"
         assert main(arguments=line) == 3
         assert content(here) == expected, moment
+        told = [records for records in small.journals(here).values() if any(r["kind"] == "merge" for r in records)]
+        assert len(told) == 1, "a further evaluation is always followed by a comparison with the tracking server"
     assert content(tmp_path / "there") == source
 
 

@@ -246,19 +246,20 @@ def _free(journal: Path) -> Path:
 
 
 def _extend(there: TrialFolder, here: TrialFolder, incoming: Path) -> None:
-    """Adds the evaluations that a trial lacks; the results come last, one by one."""
-    added = []
-    for path in _result_paths(there):
-        name = path.parent.name
-        if here.result_path(name).exists():
-            continue
-        new = incoming / f"{here.identity}-{name}"
+    """Adds the evaluations that a trial lacks, one by one.
+
+    The journal tells it first, because a sweep compares a run on the tracking server again after a change of it only.
+    """
+    lacking = [path for path in _result_paths(there) if not here.result_path(path.parent.name).exists()]
+    with Journal(here.journal_path, here.writer) as written:
+        added = [path.parent.name for path in lacking]
+        written.append({"kind": "merge", "at": milliseconds(), "evaluations": added}, durably=True)
+    for path in lacking:
+        new = incoming / f"{here.identity}-{path.parent.name}"
         copy(path.parent, new)
         first = not _result_paths(here)
         write_json(new / path.name, {**read_result(path), "format_version": FORMAT_VERSION, "first": first})
         failpoints.reach("sweeps.upkeep.copied")
         here.writer.confirm()
-        move_into_place(new, here.evaluation_path(name))
-        added.append(name)
-    with Journal(here.journal_path, here.writer) as written:
-        written.append({"kind": "merge", "at": milliseconds(), "evaluations": added}, durably=True)
+        move_into_place(new, here.evaluation_path(path.parent.name))
+        failpoints.reach("sweeps.upkeep.extended")
