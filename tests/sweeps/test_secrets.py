@@ -10,8 +10,8 @@ import pytest
 from sweeps.ablation_masks import EXPERIMENT
 from sweeps.service.cli import main
 from sweeps.service.plan.sweep_folder import Shipped, SweepInfo, mark_shipped, read_sweep, write_sweep
+from sweeps.service.run.executor.verdicts import mark_failed
 from sweeps.service.run.preflight import Answer, Question, problems
-from sweeps.service.run.worker import mark_failed
 from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.text import redacted

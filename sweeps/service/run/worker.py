@@ -5,16 +5,14 @@ Knows neither Ray nor MLflow, so that a trial runs the same inside a sweep and b
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import socket
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
@@ -37,9 +35,8 @@ from sweeps.service.run.causes import Cause, cause_of
 from sweeps.service.run.reasons import is_own, reason_of
 from sweeps.service.text import printable, redacted
 from sweeps.service.triage.failures import Failure
-from sweeps.service.triage.output import collect, kept_output, tail
+from sweeps.service.triage.output import kept_output
 from sweeps.service.trials import journal, lease, provenance
-from sweeps.service.trials.cell_results import read_result
 from sweeps.service.trials.folder import HINT, State, TrialFolder
 from sweeps.service.trials.journal import Journal
 from sweeps.service.trials.json_files import damaged, set_aside
@@ -52,13 +49,6 @@ NO_SLOT = nullcontext()
 """The slot of a trial that need not wait for other processes of its machine."""
 INTERRUPTED = "interrupted"
 """Why a trial stops that a person asked to stop."""
-APPEARANCE_SECONDS = 5.0
-"""How long a result of another machine may take to appear in the results folder."""
-UNSEEN = {
-    State.FAILED: (State.MISSING, State.STOPPED, State.LOST),
-    State.LOST: (State.MISSING, State.STOPPED),
-}
-"""Reported state -> states of a trial's directory in which the worker that reports it has not written there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,54 +125,6 @@ def run_trial(
     except SupersededError as lost:
         return Outcome(State.LOST, str(lost))  # nothing more is written
     return Outcome(*TrialReading(results.trial(trial.identity)).state(trial.evaluation))  # stopped before it began
-
-
-def mark_failed(trial: Trial, results: ResultsFolder, reason: str) -> Outcome:
-    """Records a failure on behalf of a worker process that died.
-
-    Returns:
-        The outcome in the directory: not failed if the trial is finished or held by another process.
-    """
-    folder = results.trial(trial.identity)
-    if not folder.result_path(trial.evaluation).exists() and (held := lease.acquire(folder.path)) is not None:
-        with suppress(SupersededError), held:
-            mine = TrialFolder(folder.path, held.writer())
-            with Journal(mine.journal_path, mine.writer) as written:
-                raw = results.output(trial.identity)
-                crash = Failure.in_output(tail(raw))
-                failure = {} if crash is None else {"failure": crash.to_dict()}
-                _record_state(written, trial, State.FAILED, printable(redacted(reason)), **failure)
-                collect(mine, raw)
-    return Outcome(*TrialReading(folder).state(trial.evaluation))
-
-
-def recorded(trial: Trial, results: ResultsFolder, outcome: Outcome) -> Outcome:
-    """The outcome that a worker reported, if the results folder of this process confirms it; else a failure.
-
-    A worker on a node that sees another folder writes its results there.
-    """
-    folder = results.trial(trial.identity)
-    if outcome.state is State.FINISHED and not _appears(folder.result_path(trial.evaluation), results.path):
-        return mark_failed(trial, results, f"reported as finished, but there is no result in {folder.path}")
-    if outcome.state in UNSEEN and read_result(TrialReading(folder), trial.evaluation).state in UNSEEN[outcome.state]:
-        return mark_failed(trial, results, outcome.reason or "")
-    return outcome
-
-
-def _appears(path: Path, root: Path) -> bool:
-    """Whether a file below a folder exists, now or soon: a network file system may show it late.
-
-    Opening a folder makes the client ask the server for changes.
-    """
-    until = time.monotonic() + APPEARANCE_SECONDS
-    while not path.exists():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.2)
-        for folder in reversed(path.relative_to(root).parents):
-            with contextlib.suppress(OSError):
-                os.close(os.open(root / folder, os.O_RDONLY))
-    return True
 
 
 def _record_state(written: Journal, trial: Trial, state: State, reason: str | None, **more: object) -> None:

@@ -14,9 +14,10 @@ import pytest
 
 from mucon.training import EpochReport
 from storage import open_store
-from sweeps.service.run import worker
 from sweeps.service.run.causes import Cause
-from sweeps.service.run.worker import Outcome, mark_failed, recorded, run_trial
+from sweeps.service.run.executor import verdicts
+from sweeps.service.run.executor.verdicts import mark_failed, recorded
+from sweeps.service.run.worker import Outcome, run_trial
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import TO_RUN, State
 from sweeps.service.trials.results_folder import ResultsFolder
@@ -260,7 +261,7 @@ def test_a_trial_that_resumes_on_another_split_or_other_annotation_fails(tiny_st
 def test_an_outcome_that_the_results_folder_does_not_show_is_a_failure_there(
     tiny_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "APPEARANCE_SECONDS", 0.0)
+    monkeypatch.setattr(verdicts, "APPEARANCE_SECONDS", 0.0)
     trial, results = small.make_trial(tiny_store), ResultsFolder(tmp_path / "here")
     assert run_trial(trial, ResultsFolder(tmp_path / "elsewhere"), device="cpu").state is State.FINISHED
     outcome = recorded(trial, results, Outcome(State.FINISHED))

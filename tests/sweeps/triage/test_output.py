@@ -10,7 +10,8 @@ import pytest
 
 from storage.failpoints import VARIABLE
 from storage.fencing import SupersededError, Writer
-from sweeps.service.run.worker import mark_failed, run_trial
+from sweeps.service.run.executor.verdicts import mark_failed
+from sweeps.service.run.worker import run_trial
 from sweeps.service.triage.failures import Failure
 from sweeps.service.triage.log import output_lines
 from sweeps.service.triage.output import KEPT_BYTES, MOST_BYTES, collect, kept_output, redirected, tail
