@@ -7,11 +7,13 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from sweeps.service.run.executor.interruption import BURST_SECONDS
 from sweeps.service.run.worker import run_trial
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.results_folder import ResultsFolder
@@ -80,6 +82,7 @@ def test_a_sweep_is_refused_while_it_runs_and_its_second_ctrl_c_stops_it_at_once
         os.kill(driver.pid, signal.SIGINT)
         small.wait_until(lambda: "stopping" in log.read_text())
         assert "interrupted" not in log.read_text()
+        time.sleep(BURST_SECONDS)
         assert driver.poll() is None, "the trial hangs, and the first Ctrl-C waits for it"
         os.kill(driver.pid, signal.SIGINT)
         assert driver.wait(60) == 130

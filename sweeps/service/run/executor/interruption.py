@@ -6,25 +6,32 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+BURST_SECONDS = 0.5
+"""Signals that arrive within this time are one interruption: `timeout` sends each twice."""
+
 
 @contextmanager
 def interruptions(stop: Path) -> Iterator[Callable[[], bool]]:
-    """The first SIGINT, SIGTERM or SIGHUP creates the file `stop`, the second raises KeyboardInterrupt.
+    """The first SIGINT, SIGTERM or SIGHUP creates the file `stop`; the next SIGINT or SIGTERM raises KeyboardInterrupt.
 
     Yields a function that returns whether a stop was requested, by a signal or by another process that created the
-    file. A SIGHUP that is ignored, as under nohup, stays ignored. Does nothing to signals outside the main thread,
-    which alone can have handlers.
+    file. A closed terminal sends several SIGHUPs, which are one interruption; a SIGHUP that is ignored, as under nohup,
+    stays ignored. Does nothing to signals outside the main thread, which alone can have handlers.
     """
-    asked = threading.Event()
+    asked: list[float] = []
 
-    def handle(*_: object) -> None:
-        if asked.is_set() or stop.exists():
+    def handle(number: int, _: object) -> None:
+        now = time.monotonic()
+        if asked:
+            if number == signal.SIGHUP or now - asked[0] < BURST_SECONDS:
+                return
             raise KeyboardInterrupt
-        asked.set()
+        asked.append(now)
         with contextlib.suppress(OSError):  # a full disk
             stop.touch()
         with contextlib.suppress(OSError):  # a closed terminal
@@ -38,7 +45,7 @@ def interruptions(stop: Path) -> Iterator[Callable[[], bool]]:
     try:
         for number in before:
             signal.signal(number, handle)
-        yield lambda: asked.is_set() or stop.exists()
+        yield lambda: bool(asked) or stop.exists()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
