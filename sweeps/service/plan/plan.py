@@ -35,6 +35,7 @@ from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.identity import is_identity
 from sweeps.service.trials.json_files import ANY_KEY, damaged, misfit, read_json, write_json
 from sweeps.service.trials.known_results import read_known, stamp_of
+from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
 
@@ -130,15 +131,18 @@ class Plan:
         """The directories of the trials."""
         return [self.results.trial(identity) for identity in self.rows]
 
-    def read_results(self, earlier: Mapping[str, CellResult] | None = None) -> dict[str, CellResult]:
+    def read_results(
+        self, earlier: Mapping[str, CellResult] | None = None, reading: Callable[[str], TrialReading] | None = None
+    ) -> dict[str, CellResult]:
         """State and scores of each cell, by key, as its trial's directory has them now.
 
         Args:
             earlier: results of an earlier call; its finished cells are not read again.
+            reading: returns the content of the directory of an identity; it is not asked for results that are kept.
         """
         results = {key: result for key, result in (earlier or {}).items() if result.is_finished}
         known = {} if results else read_known(self.folder)
-        reading = cache(self.results.reading)
+        reading = reading or cache(self.results.reading)
         for cell in self.cells:
             if cell.key not in results:
                 stamp = stamp_of(self.results.trial(cell.identity), cell.evaluation)

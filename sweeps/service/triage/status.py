@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from mucon.configuration import flatten
@@ -16,9 +17,9 @@ from sweeps.service.plan.plan import FILE, Plan, read_plan
 from sweeps.service.plan.sweep_folder import read_sweep
 from sweeps.service.triage.failures import FAILURES, Failed, Failure, FailureGroup, group_failures
 from sweeps.service.trials import lease
-from sweeps.service.trials.cell_results import CellResult, read_result
+from sweeps.service.trials.cell_results import CellResult
 from sweeps.service.trials.folder import State
-from sweeps.service.trials.journal import Record, milliseconds
+from sweeps.service.trials.journal import milliseconds
 from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
 
@@ -274,16 +275,17 @@ def _cells(plan: Plan, sweeps: Mapping[str, set[str]]) -> tuple[tuple[CellStatus
     tables = {cell.key: part.experiment.name for part in reversed(plan.parts) for cell in part.cells}
     earlier = _earlier_trials(plan)
     cells, seconds = [], {}
+    reading = cache(plan.results.reading)
+    results = plan.read_results(reading=reading)
     for cell in plan.cells:
-        reading = plan.results.reading(cell.identity)
-        result = read_result(reading, cell.evaluation)
+        result = results[cell.key]
         others = tuple(sorted(sweeps.get(cell.identity, set()) - {plan.name}))
         status = _cell(cell, tables[cell.key], reading, result, others, earlier)
         cells.append(status)
         if result.training_seconds is not None:
             seconds[cell.identity] = result.training_seconds
         elif status.left is not None and status.since is not None:
-            trained = reading.epochs[-1]["timestamp"] / 1000 - status.since
+            trained = reading(cell.identity).epochs[-1]["timestamp"] / 1000 - status.since
             seconds[cell.identity] = max(trained, 0.0) + status.left
     return tuple(cells), list(seconds.values())
 
@@ -308,18 +310,16 @@ def _earlier_trials(plan: Plan) -> dict[tuple[str, str, str], tuple[str, ...]]:
 def _cell(
     cell: Cell,
     table: str,
-    reading: TrialReading,
+    reading: Callable[[str], TrialReading],
     result: CellResult,
     shared: tuple[str, ...],
     earlier: Mapping[tuple[str, str, str], tuple[str, ...]],
 ) -> CellStatus:
-    holder = lease.holder(reading.folder.path) if result.state is State.RUNNING else None
-    records = [] if reading.damage else [record for record in reading.records if record["kind"] == "status"]
-    begun = _time(record for record in records if record["status"] == State.RUNNING)
-    last = records[-1] if records else None
+    attempt, identity = result.attempt, cell.identity
+    holder = lease.holder(reading(identity).folder.path) if result.state is State.RUNNING else None
     older = earlier.get((cell.variant.name, cell.split, str(cell.seed)), ())
     if result.state is State.MISSING:
-        state = CellState.STALE if older and not reading.exists else CellState.PENDING
+        state = CellState.STALE if older and not reading(identity).exists else CellState.PENDING
     else:
         state = CellState.KNOWN if result.is_finished and shared else CellState(result.state)
     return CellStatus(
@@ -327,29 +327,26 @@ def _cell(
         row=cell.variant.name,
         split=cell.split,
         seed=cell.seed,
-        identity=cell.identity,
+        identity=identity,
         evaluation=cell.evaluation,
         state=state,
         reason=result.reason,
-        epoch=0 if reading.damage else reading.n_epochs,
+        epoch=attempt.epoch,
         holder=None if holder is None else str(holder),
-        since=begun,
-        ended=None if last is None or last["status"] == State.RUNNING else last["timestamp"] / 1000,
-        left=None if holder is None or begun is None else _training_left(reading, round(1000 * begun)),
+        since=attempt.since,
+        ended=attempt.ended,
+        left=None if holder is None else _training_left(reading(identity), attempt.since),
         shared=shared,
         earlier=older,
-        failure=Failure.recorded(last) if result.state in FAILURES else None,
+        failure=Failure.recorded(reading(identity).last_status) if result.state in FAILURES else None,
     )
 
 
-def _time(records: Iterator[Record]) -> float | None:
-    """Time of the last record, in seconds since 1970."""
-    times = [record["timestamp"] for record in records]
-    return times[-1] / 1000 if times else None
-
-
-def _training_left(reading: TrialReading, begun: int) -> float | None:
-    """Seconds until the last epoch at the mean speed of the attempt that began at a time in milliseconds."""
+def _training_left(reading: TrialReading, since: float | None) -> float | None:
+    """Seconds until the last epoch at the mean speed of the attempt that began at a time in seconds since 1970."""
+    if since is None:
+        return None
+    begun = round(1000 * since)
     trained = [record["timestamp"] for record in reading.epochs if record["timestamp"] >= begun]
     if not trained:
         return None

@@ -4,13 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from mucon.errors import InputError
 from sweeps.service.trials import provenance
 from sweeps.service.trials.folder import TO_RUN, State
 from sweeps.service.trials.json_files import UNREADABLE
 from sweeps.service.trials.reading import TrialReading, values_of
+
+
+class Attempt(NamedTuple):
+    """What a trial's journal says about its progress.
+
+    Attributes:
+        epoch: finished epochs.
+        since: start of the newest attempt, seconds since 1970; None before the first.
+        ended: end of the newest attempt; None if it is running or has not ended by itself.
+    """
+
+    epoch: int = 0
+    since: float | None = None
+    ended: float | None = None
+
+    @classmethod
+    def of(cls, reading: TrialReading) -> Attempt:
+        """The newest attempt of a trial whose journal is whole."""
+        records = [record for record in reading.records if record["kind"] == "status"]
+        starts = [record["timestamp"] / 1000 for record in records if record["status"] == State.RUNNING]
+        has_ended = bool(records) and records[-1]["status"] != State.RUNNING
+        ended = records[-1]["timestamp"] / 1000 if has_ended else None
+        return cls(reading.n_epochs, starts[-1] if starts else None, ended)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +48,7 @@ class CellResult:
         n_videos: number of test videos; 0 unless the cell is finished.
         failed_code: the code with which the trial itself failed; None for other states and failures.
         stamp: of the files at the reading, see `known_results.stamp_of`; empty if unknown.
+        attempt: the newest attempt; empty if a file other than the result is damaged.
     """
 
     state: State
@@ -34,6 +58,7 @@ class CellResult:
     n_videos: int = field(default=0, compare=False)
     failed_code: str | None = None
     stamp: str = field(default="", compare=False)
+    attempt: Attempt = field(default=Attempt(), compare=False)
 
     @property
     def is_finished(self) -> bool:
@@ -87,13 +112,15 @@ def read_result(reading: TrialReading, evaluation: str, stamp: str = "") -> Cell
     """
     if reading.damage is not None:
         return CellResult(State.DAMAGED, reading.damage)
+    attempt = Attempt.of(reading)
     try:
         result = reading.result(evaluation)
     except InputError as error:
         if error.problems[0].rule not in UNREADABLE:
             raise
-        return CellResult(State.DAMAGED, error.line)
+        return CellResult(State.DAMAGED, error.line, attempt=attempt)
     if result is None:
-        return CellResult(*reading.state(evaluation), failed_code=reading.failed_code(evaluation))
+        return CellResult(*reading.state(evaluation), failed_code=reading.failed_code(evaluation), attempt=attempt)
     values, n_videos = table_values(result), len(result["per_video"])
-    return CellResult(State.FINISHED, None, values, result.get("undefined", {}), n_videos, stamp=stamp)
+    undefined = result.get("undefined", {})
+    return CellResult(State.FINISHED, None, values, undefined, n_videos, stamp=stamp, attempt=attempt)

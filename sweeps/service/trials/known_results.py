@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mucon.errors import InputError
-from sweeps.service.trials.cell_results import CellResult
+from sweeps.service.trials.cell_results import Attempt, CellResult
 from sweeps.service.trials.folder import State, TrialFolder
-from sweeps.service.trials.json_files import ANY_KEY, SCORE, read_json, write_json
+from sweeps.service.trials.json_files import ANY_KEY, NUMBER, SCORE, read_json, write_json
 
 FILE = "known.json"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Raised whenever a result of the same files has another content."""
 SETTLED_SECONDS = 2.0
 """A file that has changed so recently may change again without another time, and its trial has no stamp yet."""
@@ -27,6 +27,7 @@ SHAPE = {
         ANY_KEY: {
             **{"stamp": str, "n_videos": int, "scores": {ANY_KEY: {ANY_KEY: SCORE}}},
             "undefined": {ANY_KEY: {ANY_KEY: int}},
+            **{"epoch": int, "since": (*NUMBER, type(None)), "ended": (*NUMBER, type(None))},
         }
     }
 }
@@ -72,7 +73,14 @@ def read_known(folder: Path) -> dict[str, CellResult]:
     except InputError:
         return {}
     return {
-        key: CellResult(State.FINISHED, None, one["scores"], one["undefined"], one["n_videos"], stamp=one["stamp"])
+        key: CellResult(
+            State.FINISHED,
+            scores=one["scores"],
+            undefined=one["undefined"],
+            n_videos=one["n_videos"],
+            stamp=one["stamp"],
+            attempt=Attempt(one["epoch"], one["since"], one["ended"]),
+        )
         for key, one in value["results"].items()
     }
 
@@ -85,6 +93,7 @@ def write_known(folder: Path, results: Mapping[str, CellResult]) -> None:
             "n_videos": result.n_videos,
             "scores": result.scores,
             "undefined": result.undefined,
+            **result.attempt._asdict(),
         }
         for key, result in results.items()
         if result.is_finished and result.stamp

@@ -15,7 +15,8 @@ from sweeps.service.report.report import write_report
 from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.tables.standing import Standing
-from sweeps.service.trials import cell_results, known_results
+from sweeps.service.triage.status import sweep_status
+from sweeps.service.trials import cell_results, journal, known_results
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.results_folder import ResultsFolder
 from tests.helpers.planted_sweeps import EVALUATION, make_sweep
@@ -64,6 +65,15 @@ def test_an_unchanged_sweep_is_neither_read_nor_written_again(plan: Plan, monkey
     assert page_facts(plan) == page
     assert all(path.exists() for path in files.values())
     assert {"planted.csv", "planted.html", "planted.png", "trials.parquet"} <= files.keys()
+
+
+def test_the_states_of_an_unchanged_sweep_need_no_journal(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "read", lambda path: pytest.fail(f"{path} is read"))
+    status = sweep_status(plan.results, "planted")
+    monkeypatch.undo()
+    (plan.folder / known_results.FILE).unlink()
+    assert status == sweep_status(plan.results, "planted")
+    assert {(cell.state, cell.epoch, cell.ended) for cell in status.cells} == {("finished", 1, 0.005)}
 
 
 def same_size(path: Path) -> None:
