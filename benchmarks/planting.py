@@ -107,7 +107,9 @@ def plant(folder: Path, store: Path, n_trials: int) -> Path:
     write_sweep(results, info, "mucon", plan.rows)
     (results.path / "mlflow.db").touch()
     trials_shipped = {folder.identity: journal_bytes(folder) for folder in plan.folders}
-    mark_shipped(plan.folder, f"sqlite:///{results.path}/mlflow.db", Shipped(sweep=plan.tracked.digest, trials=trials_shipped))
+    mark_shipped(
+        plan.folder, f"sqlite:///{results.path}/mlflow.db", Shipped(sweep=plan.tracked.digest, trials=trials_shipped)
+    )
     return script
 
 

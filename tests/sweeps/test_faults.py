@@ -4,11 +4,9 @@ import json
 import os
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -23,17 +21,10 @@ pytestmark = pytest.mark.service
 
 LONGER = 10
 """Epochs of trials that must still be running when something happens to them."""
-MUCH_LONGER = 60
-"""Epochs of trials to which something happens several times."""
 
 
 def begun(results: Path, n_trials: int) -> bool:
     return sum(bool(done) for done in small.epochs(results).values()) >= n_trials
-
-
-def done(results: Path) -> int:
-    """Number of finished epochs of all trials."""
-    return sum(map(len, small.epochs(results).values()))
 
 
 def alone(store: Path, folder: Path, shape: str, epochs: int) -> tuple[str, str]:
@@ -117,35 +108,6 @@ def test_a_trial_killed_in_mid_epoch_resumes_to_the_same_bits_and_one_that_is_ki
     (note,) = (line for line in ran.stdout.splitlines() if line.startswith("long, split 1, seed 1"))
     assert "failed" in note
     assert "3 times" in note
-
-
-@pytest.mark.repeated(ci=1, soak=7)
-def test_a_driver_that_is_killed_three_times_is_continued_by_the_same_command_without_duplicates(
-    tiny_store: Path, tmp_path: Path, repetition: int
-) -> None:
-    """Each kill comes some epochs after both trials have begun or resumed, while the last driver's workers may live."""
-    results = tmp_path / "results"
-    rows = {shape: {"mask.shape": shape} for shape in ("bell", "trapezoid")}
-    script = small.own_script(tmp_path, "orphaned", rows)
-    line = small.command(script, tiny_store, results, "--set", f"training.epochs={MUCH_LONGER}")
-    with ExitStack() as drivers:
-        for kill in range(3):
-            before = done(results)
-            driver = drivers.enter_context(small.started(line, tmp_path / f"log {kill}"))
-            small.wait_until(lambda: begun(results, 2))
-            small.wait_until(lambda before=before, kill=kill: done(results) > before + kill + repetition % 8)
-            os.kill(driver.pid, signal.SIGKILL)
-            driver.wait()
-            assert len(small.weights(results)) < len(rows), "at least one trial was still running"
-        ended = small.run(line)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert list(small.epochs(results).values()) == [list(range(1, MUCH_LONGER + 1))] * 2
-    with sqlite3.connect(tiny_store.parent / "mlflow.db") as database:
-        query = "select tags.value, status from runs join tags using (run_uuid) where key = 'trial'"
-        runs = [row for row in database.execute(query) if row[0] in small.epochs(results)]
-    assert sorted(runs) == [(identity, "FINISHED") for identity in sorted(small.epochs(results))]
-    identity, digest = alone(tiny_store, tmp_path / "alone", "trapezoid", MUCH_LONGER)
-    assert small.weights(results)[identity] == digest
 
 
 def test_two_processes_that_want_one_trial_train_it_once(tiny_store: Path, tmp_path: Path) -> None:
