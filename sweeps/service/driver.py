@@ -243,7 +243,7 @@ def _train(
         mark=mark,
         sweep=plan.folder,
     )
-    stopping = StopAfterFailures(source, options.stop_after_failures, folder.reading, workplace.stop)
+    stopping = StopAfterFailures(source, options.stop_after_failures, folder.reading, workplace.stop_file)
     with (
         Progress(console, {cell.key: cell for cell in plan.cells if cell.key in keys}) as progress,
         watched(plan, results, progress, budgeting, notices, workplace.stop_file, partial(say, console)) as listeners,

@@ -5,6 +5,7 @@ The sweeps' runs on a tracking server can be rebuilt from these records, as the 
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import time
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,7 @@ from sweeps.service.trials.json_files import (
     write_json,
 )
 from sweeps.service.trials.lease import Lease
-from sweeps.service.trials.results_folder import ResultsFolder
+from sweeps.service.trials.results_folder import STOP_FILE, ResultsFolder
 
 FORMAT_VERSION = 1
 FILE = "sweep.json"
@@ -176,7 +177,7 @@ class SweepCells:
 
 
 def hold(results: ResultsFolder, name: str) -> Lease:
-    """The lease of a sweep, with which no other process runs or changes it.
+    """The lease of a sweep, with which no other process runs or changes it; a stop is asked for from now on.
 
     Raises:
         InputError: another process holds it.
@@ -187,6 +188,8 @@ def hold(results: ResultsFolder, name: str) -> Lease:
         owner = lease.holder(scratch) or "another process"
         message, hint = f"sweep {name} is already running ({owner})", "wait for it, or name another --results folder"
         raise InputError(Problem(rule="busy", place=str(results.path), value=name, message=message, hint=hint))
+    with contextlib.suppress(OSError):
+        (scratch / STOP_FILE).unlink(missing_ok=True)  # of an earlier process
     return held
 
 

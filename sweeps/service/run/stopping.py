@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from sweeps.service.run.source import Exhausted, Training, TrialSource
 from sweeps.service.run.worker import Outcome
 from sweeps.service.triage.failures import FAILURES, Failed, Failure, FailureGroup, group_failures
 from sweeps.service.trials.reading import TrialReading
+from sweeps.service.trials.results_folder import ask_to_stop
 from sweeps.service.trials.trial import Trial
 
 
@@ -21,14 +23,14 @@ class StopAfterFailures:
         source: supplies the trainings.
         most: K, at least 1; None: failures never end the source.
         read: returns the directory of a trial, in whose journal the failure is.
-        stop: asks the running trials to write a checkpoint and stop; called once.
+        stop_file: is created to ask the running trials to write a checkpoint and stop.
     """
 
     def __init__(
-        self, source: TrialSource, most: int | None, read: Callable[[str], TrialReading], stop: Callable[[], None]
+        self, source: TrialSource, most: int | None, read: Callable[[str], TrialReading], stop_file: Path
     ) -> None:
         self.group: FailureGroup | None = None
-        self._source, self._most, self._read, self._stop = source, most, read, stop
+        self._source, self._most, self._read, self._stop_file = source, most, read, stop_file
         self._failed: dict[tuple[object, ...], dict[str, Failed]] = {}
 
     def next_training(self) -> Training | None:
@@ -58,4 +60,4 @@ class StopAfterFailures:
         same[failed.identity] = failed
         if len(same) >= self._most:
             (self.group,) = group_failures(same.values())
-            self._stop()
+            ask_to_stop(self._stop_file, f"stopped after {len(same)} identical failures")

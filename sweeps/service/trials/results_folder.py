@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,14 @@ from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.reading import TrialReading
 
 STOP_FILE = "stop"
-"""File in a running sweep's scratch directory that asks its workers to write a checkpoint and stop."""
+"""File in a running sweep's scratch directory that asks its workers to write a checkpoint and stop, and may say why."""
+
+
+def ask_to_stop(stop_file: Path, reason: str) -> None:
+    """Creates a `STOP_FILE` together with its reason."""
+    draft = stop_file.with_name(f".{stop_file.name}.{threading.get_native_id()}")
+    draft.write_text(reason, encoding="utf-8")
+    draft.replace(stop_file)
 
 
 @dataclass(frozen=True, slots=True)

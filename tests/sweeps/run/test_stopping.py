@@ -39,30 +39,33 @@ def fails(results: ResultsFolder, source: StopAfterFailures, trial: Trial, reaso
 
 
 def test_the_source_ends_and_asks_to_stop_once_after_k_identical_failures(trials: list[Trial], tmp_path: Path) -> None:
-    results, stops, planned = ResultsFolder(tmp_path), [], Heard(trials)
-    source = StopAfterFailures(planned, 3, results.reading, lambda: stops.append(None))
+    results, stop, planned = ResultsFolder(tmp_path), tmp_path / "stop", Heard(trials)
+    source = StopAfterFailures(planned, 3, results.reading, stop)
     assert source.next_training() == (trials[0],)
     fails(results, source, trials[0], "KeyError: 'a'", "'a'")
     fails(results, source, trials[1], "another one")
     fails(results, source, trials[2], "KeyError: 'b'", "'b'")
     source.ended(trials[3], Outcome(State.FINISHED))
     fails(results, source, trials[0], "KeyError: 'a'", "'a'")  # another evaluation of the same training
-    assert (source.group, stops) == (None, [])
+    assert source.group is None
+    assert not stop.exists()
     assert source.next_training() == (trials[1],)
     fails(results, source, trials[4], "KeyError: 'c'", "'c'")
-    assert stops == [None]
+    assert "3" in stop.read_text()
     assert source.group is not None
     assert source.group.trials == tuple(trials[i].identity for i in (0, 2, 4))
     with pytest.raises(Exhausted):
         source.next_training()
+    stop.unlink()
     fails(results, source, trials[5], "KeyError: 'd'", "'d'")
-    assert (stops, len(source.group.trials)) == ([None], 3)
+    assert not stop.exists()
+    assert len(source.group.trials) == 3
     assert [trial for trial, _ in planned.outcomes] == [trials[i] for i in (0, 1, 2, 3, 0, 4, 5)]
 
 
 def test_without_a_number_failures_end_nothing(trials: list[Trial], tmp_path: Path) -> None:
     results = ResultsFolder(tmp_path)
-    source = StopAfterFailures(PlannedTrials(trials), None, results.reading, lambda: pytest.fail("no stop"))
+    source = StopAfterFailures(PlannedTrials(trials), None, results.reading, tmp_path / "stop")
     for trial in trials:
         fails(results, source, trial, "the same")
     assert [source.next_training() for _ in trials] == [(trial,) for trial in trials]

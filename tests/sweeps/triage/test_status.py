@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sweeps.service.cli import main, parser
-from sweeps.service.plan.sweep_folder import SweepInfo, write_sweep
+from sweeps.service.plan.sweep_folder import SweepInfo, hold, write_sweep
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.triage.status import CellStatus, sweep_status
@@ -221,6 +221,8 @@ def test_a_running_sweep_is_asked_to_stop_and_others_are_refused(
         assert str(os.getpid()) in capsys.readouterr().out
         assert (results.running("one") / STOP_FILE).exists()
         assert sweep_status(results, "one").runner is not None
+    with hold(results, "one"):
+        assert not (results.running("one") / STOP_FILE).exists(), "it stopped an earlier process"
 
 
 def test_a_metric_of_every_epoch_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

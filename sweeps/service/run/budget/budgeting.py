@@ -21,7 +21,7 @@ from sweeps.service.run.worker import Outcome
 from sweeps.service.text import duration
 from sweeps.service.trials.cell_results import CellResult
 from sweeps.service.trials.folder import State
-from sweeps.service.trials.results_folder import ResultsFolder
+from sweeps.service.trials.results_folder import ResultsFolder, ask_to_stop
 from sweeps.service.trials.trial import Trial, by_training
 
 CHECK_SECONDS = 0.5
@@ -111,9 +111,7 @@ class Budgeting:
         if self._source is not None:
             self._source.update()
             if self.spending.is_over and not stop_file.exists():
-                written = stop_file.with_name(f"{stop_file.name}.budget")
-                written.write_text(STOP_REASON, encoding="utf-8")
-                written.replace(stop_file)
+                ask_to_stop(stop_file, STOP_REASON)
                 if not self.has_stopped:
                     self.has_stopped = True
                     tell("the budget is used up: running trials write a checkpoint and stop")

@@ -78,8 +78,6 @@ def run_trials(
         KeyboardInterrupt: at the second interruption.
     """
     stop = workplace.stop_file
-    with contextlib.suppress(OSError):
-        stop.unlink(missing_ok=True)
     dispatch = Dispatch(source, workplace, each, listener, local=0 if is_cluster() else usable_cpus())
     reason = ""
     try:

@@ -57,10 +57,6 @@ class Workplace:
             return self.stop_file.read_text(encoding="utf-8").strip() or INTERRUPTED
         return INTERRUPTED
 
-    def stop(self) -> None:
-        """Asks the workers to write a checkpoint and stop."""
-        self.stop_file.touch()
-
     def request(self, training: Training) -> dict[str, str]:
         """The config of a Tune trial: everything that a worker process needs, as text."""
         value = {
