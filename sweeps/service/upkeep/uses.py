@@ -78,7 +78,9 @@ def _of_sweep(results: ResultsFolder, name: str) -> tuple[set[str], set[str], li
     try:
         plan = plans.read_plan(results, name)
         identities |= set(plan.rows)
-        values += [row.settings.get(WARM_START) for part in plan.parts for row in part.experiment.variants]
+        settings_of_rows = [row.settings for part in plan.parts for row in part.experiment.variants]
+        settings_of_rows += [settings for part in plan.parts for settings in part.settings]
+        values += [settings.get(WARM_START) for settings in settings_of_rows]
     except InputError as error:
         problems.append(error.line)
     try:

@@ -1,11 +1,15 @@
 """Who needs a trial."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from sweeps.service.plan.sweep_folder import SweepInfo, write_sweep
+from sweeps.service.spec.columns import Variant
+from sweeps.service.spec.experiment import Experiment
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.upkeep.uses import read_uses
+from tests.helpers.planted_sweeps import make_sweep
 from tests.helpers.trial_folders import write_trial
 
 
@@ -28,6 +32,15 @@ def test_sweeps_and_trials_need_the_trials_that_they_contain_and_start_from(tmp_
     assert uses.needed_by(first.identity, sweep="one", trials=[second.identity]) == ""
     assert uses.needed_by(second.identity) == "sweep three, sweep two"
     assert not uses.unreadable
+
+
+def test_a_sweep_needs_the_trial_from_which_its_base_configuration_starts(tmp_path: Path) -> None:
+    shape = Experiment(name="one", title="", label_titles=("Row",), variants=(Variant(labels=("a",)),))
+    plan = make_sweep(tmp_path, shape, lambda *_: 0.5, n_seeds=1)
+    (part,) = plan.parts
+    started = replace(part, settings=({"training.warm_start": f"trials/{'f' * 16}/run"},))
+    replace(plan, parts=(started,)).write()
+    assert read_uses(plan.results).needed_by("f" * 16) == "sweep one"
 
 
 def test_a_sweep_is_read_from_plan_or_record_and_named_if_both_are_damaged(tmp_path: Path) -> None:
