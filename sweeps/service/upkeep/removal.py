@@ -49,9 +49,10 @@ def plan_removal(results: ResultsFolder, name: str, registered: Collection[str] 
     """
     uses = read_uses(results)
     interrupted = trash.place(results, results.sweep(name))
-    if name not in uses.sweeps and interrupted.exists():
+    is_name = not any(name_problems("name", name))
+    if is_name and name not in uses.sweeps and interrupted.exists():
         return Removal(name=name, trials={}, kept={}, n_bytes=trash.size(interrupted))
-    if any(name_problems("name", name)) or name not in uses.sweeps:
+    if not is_name or name not in uses.sweeps:
         message = f"no sweep {name!r}{nearest(name, list(uses.sweeps))} (sweeps: {some(list(uses.sweeps)) or 'none'})"
         raise InputError(Problem(rule="unknown", place=str(results.path), value=name, message=message))
     problems = [

@@ -69,7 +69,8 @@ def test_a_running_sweep_a_held_trial_and_unknown_names_are_refused(plan: Plan) 
             plan_removal(plan.results, "one")
         with refused("busy", value="one", n=1):
             remove(plan.results, removal)
-    for name in ("two", "../one"):
+    (trash.trash(plan.results) / f"trials-{a.identity}").mkdir(parents=True)
+    for name in ("two", "../one", f"../trials/{a.identity}"):
         with refused("unknown", value=name):
             plan_removal(plan.results, name)
     (plan.results.sweep("other") / "sweep.json").write_text("{")
