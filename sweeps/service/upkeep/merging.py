@@ -248,7 +248,7 @@ def _free(journal: Path) -> Path:
 def _extend(there: TrialFolder, here: TrialFolder, incoming: Path) -> None:
     """Adds the evaluations that a trial lacks, one by one.
 
-    The journal tells it first, because a sweep compares a run on the tracking server again after a change of it only.
+    They are recorded in the journal first: only a journal that has changed makes a sweep look at the trial's run again.
     """
     lacking = [path for path in _result_paths(there) if not here.result_path(path.parent.name).exists()]
     with Journal(here.journal_path, here.writer) as written:
