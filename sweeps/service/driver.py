@@ -31,6 +31,7 @@ from sweeps.service.run.stopping import StopAfterFailures
 from sweeps.service.tables.best import finished_facts, outcome_of
 from sweeps.service.tables.standing import Standing
 from sweeps.service.text import say
+from sweeps.service.track.compare import registered_trials
 from sweeps.service.track.tracked import Tracked, is_tracked
 from sweeps.service.triage.failures import failure_lines, failures_of
 from sweeps.service.trials import lease
@@ -125,7 +126,7 @@ def run_plan(plan: Plan, trials: Mapping[str, Trial], options: Options, console:
         say(console, f"not finished: {ran.reason}")
     elif options.info.keep is not None:
         with disk_errors(plan.results):
-            for line in retain(plan.results):
+            for line in retain(plan.results, partial(registered_trials, plan.results, options.tracking_uri)):
                 say(console, line)
     if ran.interrupted:
         return EXIT_INTERRUPTED

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from functools import cache, partial
 from typing import Any
 
 from mucon.errors import EXIT_OK
@@ -55,11 +56,8 @@ def run(options: argparse.Namespace) -> int:
     from sweeps.service.upkeep.trash import disk_errors
 
     results = ResultsFolder.at(options.results)
-    registered = (
-        registered_trials(results, options.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI"))
-        if options.orphans
-        else ()
-    )
+    uri = options.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI")
+    registered = cache(partial(registered_trials, results, uri))
     found = find(results, orphans=options.orphans, damaged_days=options.damaged, registered=registered)
     if not options.dry_run:
         with disk_errors(results):

@@ -55,12 +55,7 @@ def plan_removal(results: ResultsFolder, name: str, registered: Collection[str] 
     if not is_name or name not in uses.sweeps:
         message = f"no sweep {name!r}{nearest(name, list(uses.sweeps))} (sweeps: {some(list(uses.sweeps)) or 'none'})"
         raise InputError(Problem(rule="unknown", place=str(results.path), value=name, message=message))
-    problems = [
-        Problem(rule="damaged", place=str(results.sweep(other)), value=other, message=reason, hint="repair it first")
-        for other, reason in uses.unreadable.items()
-    ]
-    if problems:
-        raise InputError(problems)
+    uses.check(results)
     existing = {identity for identity in uses.sweeps[name] if results.trial(identity).path.exists()}
     kept = dict.fromkeys(existing & set(registered), "a registered model")
     while more := {

@@ -2,13 +2,14 @@
 
 An unfinished trial keeps its last checkpoint. A finished one keeps its final checkpoint: weights, configuration,
 vocabulary and facts, with which it is evaluated, predicts and is exported. `--keep K` removes the state of the
-optimiser, which nothing needs any more, from all but the K best trials of each table.
+optimiser, which nothing needs any more, from all but the K best trials of each table. A trial from which others start,
+or of which a model is registered, stays whole.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from mucon.checkpoint_files import OPTIMISER, STATE
 from mucon.errors import InputError
@@ -72,10 +73,17 @@ def weights_only(
     return {identity for identities in trials.values() for identity in identities} - whole
 
 
-def beyond(results: ResultsFolder, uses: Uses | None = None) -> list[TrialFolder]:
+def beyond(
+    results: ResultsFolder, uses: Uses | None = None, registered: Callable[[], Collection[str]] = tuple
+) -> list[TrialFolder]:
     """The trained trials whose checkpoints have a state of the optimiser that no sweep keeps.
 
     None while a sweep's plan or record cannot be read, because it may keep them.
+
+    Args:
+        results: the results folder.
+        uses: who needs the trials; read if None.
+        registered: returns the identities of trials with registered models; called only if it matters.
     """
     uses = uses or read_uses(results)
     whole: dict[str, list[str] | None] = {}
@@ -92,10 +100,13 @@ def beyond(results: ResultsFolder, uses: Uses | None = None) -> list[TrialFolder
             values = plan.read_results()
             whole[name] = [identity for part in plan.parts for identity in best(part, values, keep)]
     chosen = weights_only(uses.sweeps, whole, {*uses.starting_sweeps, *uses.starting_trials})
-    folders = [results.trial(identity) for identity in sorted(chosen)]
-    return [
-        folder for folder in folders if folder.training_path.exists() and (folder.checkpoint_path / OPTIMISER).exists()
+    folders = [
+        folder
+        for folder in map(results.trial, sorted(chosen))
+        if folder.training_path.exists() and (folder.checkpoint_path / OPTIMISER).exists()
     ]
+    with_models = registered() if folders else ()
+    return [folder for folder in folders if folder.identity not in with_models]
 
 
 def reduce(folder: TrialFolder) -> int:
@@ -129,7 +140,14 @@ def _is_finished(folder: TrialFolder) -> bool:
     return bool(state["progress"]["finished"]) and folder.training_path.exists()
 
 
-def retain(results: ResultsFolder) -> list[str]:
-    """Reduces the checkpoints that no sweep keeps whole; returns the line that says so, none if there are none."""
-    sizes = [n_bytes for folder in beyond(results) if (n_bytes := reduce(folder))]
+def retain(results: ResultsFolder, registered: Callable[[], Collection[str]]) -> list[str]:
+    """Reduces the checkpoints that no sweep keeps whole; returns the line that says so, none if there are none.
+
+    All stay whole if a tracking server does not answer which models are registered; `registered` as for `beyond`.
+    """
+    try:
+        folders = beyond(results, registered=registered)
+    except InputError as error:
+        return [f"all checkpoints stay whole: {error.line}"]
+    sizes = [n_bytes for folder in folders if (n_bytes := reduce(folder))]
     return [f"{len(sizes)} checkpoints reduced to their weights: {megabytes(sum(sizes))} freed"] if sizes else []

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import shutil
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
 from mucon.checkpoint_files import OPTIMISER, STATE
+from mucon.errors import InputError, Problem
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.results_folder import ResultsFolder
@@ -58,7 +59,7 @@ def find(
     *,
     orphans: bool = False,
     damaged_days: float | None = None,
-    registered: Collection[str] = (),
+    registered: Callable[[], Collection[str]] = tuple,
 ) -> list[Rubbish]:
     """Finds what nobody needs; what a process holds is left out.
 
@@ -66,15 +67,23 @@ def find(
         results: the results folder.
         orphans: whether trials that no sweep contains count, unless others start from them.
         damaged_days: age in days from which damaged files that were set aside count; None: they do not.
-        registered: identities of trials with registered models, which are no orphans.
+        registered: returns the identities of trials with registered models, which are no orphans and stay whole;
+            called only if it matters.
+
+    Raises:
+        InputError: orphans are asked for while the trials of a sweep are not known.
     """
     uses = read_uses(results)
+    if orphans:
+        uses.check(results)
+        _check_idle(results)
+    with_models = registered() if orphans else ()
     found: list[Rubbish] = []
     lonely: set[str] = set()
     for path in _folders(results, "trials"):
         if lease.holder(path) is not None:
             continue
-        if orphans and not uses.unreadable and path.name not in registered and not uses.needed_by(path.name):
+        if orphans and path.name not in with_models and not uses.needed_by(path.name):
             lonely.add(path.name)
             found.append(Rubbish(kind="orphans", path=path, n_bytes=trash.size(path), owner=path))
         else:
@@ -92,10 +101,27 @@ def find(
     for path in (trash.trash(results), trash.incoming(results)):
         if lease.holder(trash.incoming(results)) is None:
             found += [_item("trash", entry, trash.incoming(results)) for entry in _entries(path) if entry.is_dir()]
-    for folder in beyond(results, uses):
+    for folder in beyond(results, uses, registered):
         if folder.identity not in lonely and lease.holder(folder.path) is None:
             found.append(_item("checkpoints", folder.checkpoint_path / OPTIMISER, folder.path))
     return found
+
+
+def _check_idle(results: ResultsFolder) -> None:
+    """Checks that no process is about to record which trials a sweep contains.
+
+    Raises:
+        InputError: one problem per running sweep or merge.
+    """
+    held = {path: lease.holder(path) for path in (*_folders(results, "running"), trash.incoming(results))}
+    hint = "wait for it, or leave out --orphans"
+    problems = [
+        Problem(rule="busy", place=str(path), value=path.name, message=f"in use ({holder})", hint=hint)
+        for path, holder in held.items()
+        if holder is not None
+    ]
+    if problems:
+        raise InputError(problems)
 
 
 def remove(results: ResultsFolder, found: Iterable[Rubbish], damaged_days: float | None = None) -> list[Rubbish]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mucon.errors import InputError
+from mucon.errors import InputError, Problem
 from mucon.identity.fingerprint import DIGITS
 from sweeps.service.plan import plan as plans
 from sweeps.service.plan import sweep_folder
@@ -35,6 +35,19 @@ class Uses:
     starting_sweeps: Mapping[str, frozenset[str]]
     starting_trials: Mapping[str, frozenset[str]]
     unreadable: Mapping[str, str]
+
+    def check(self, results: ResultsFolder) -> None:
+        """Checks that the trials of every sweep are known.
+
+        Raises:
+            InputError: one problem per sweep whose trials are not known.
+        """
+        problems = [
+            Problem(rule="damaged", place=str(results.sweep(name)), value=name, message=reason, hint="repair it first")
+            for name, reason in self.unreadable.items()
+        ]
+        if problems:
+            raise InputError(problems)
 
     def needed_by(self, identity: str, *, sweep: str = "", trials: Collection[str] = ()) -> str:
         """Who needs a trial, besides a sweep and some trials; empty if nobody does."""

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,11 @@ from sweeps.service.plan.sweep_folder import SweepInfo, write_sweep
 from sweeps.service.run.worker import run_trial
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
+from sweeps.service.track.compare import registered_trials
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.results_folder import ResultsFolder
-from sweeps.service.upkeep.retention import FILE, best, beyond, reduce
+from sweeps.service.upkeep.retention import FILE, best, beyond, reduce, retain
 from tests.helpers.planted_sweeps import Unfinished, make_sweep
 from tests.helpers.trial_folders import append_status
 from tests.sweeps import small
@@ -68,6 +70,7 @@ def test_without_keep_and_with_another_sweep_that_keeps_all_or_cannot_be_read_ev
     assert rows(plan) == ""
     note(plan, "one", 1)
     a, b, *_ = (folder.identity for folder in plan.folders)
+    assert [folder.identity for folder in beyond(plan.results, registered=lambda: [a])] == [b]
     note(plan, "two", None, a)
     assert rows(plan) == "b"
     start = SweepInfo(name="three", title="", command="", config={"set": {"training.warm_start": f"x/trials/{b}/run"}})
@@ -86,6 +89,13 @@ def test_the_command_of_a_finished_sweep_completes_a_reduction_that_was_killed(t
     assert sorted(rows(plan)) == ["a", "b"]
     assert run_plan(plan, {}, options, Console()) == EXIT_PARTIAL
     assert rows(plan) == ""
+
+
+def test_without_an_answer_about_registered_models_all_stay_whole_with_a_line(tmp_path: Path) -> None:
+    plan = planted(tmp_path, "one", 1)
+    (line,) = retain(plan.results, partial(registered_trials, plan.results, "http://127.0.0.1:9"))
+    assert "127.0.0.1:9" in line
+    assert sorted(rows(plan)) == ["a", "b"]
 
 
 def test_a_held_unfinished_or_damaged_trial_is_left_alone_and_a_removal_is_recorded(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from sweeps.service.trials import lease
 from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.upkeep.rubbish import find, remove
+from tests.helpers.refusals import refused
 from tests.helpers.trial_folders import write_trial
 
 
@@ -107,9 +108,13 @@ def test_orphans_and_old_damaged_files_go_only_if_asked_for(trial: TrialFolder, 
     assert removed(tmp_path, "orphans")["orphans"] == [orphan.identity], "nothing starts from it any more"
     assert trial.path.exists()
     write_trial(tmp_path, shape="bell")
-    assert not find(ResultsFolder(tmp_path), orphans=True, registered=[orphan.identity])
+    assert not find(ResultsFolder(tmp_path), orphans=True, registered=lambda: [orphan.identity])
+    with lease.acquire(tmp_path / "running" / "two") or pytest.fail("free"), refused("busy", value="two", n=1):
+        find(ResultsFolder(tmp_path), orphans=True)
     (tmp_path / "sweeps" / "one" / "sweep.json").write_text("{")
-    assert not [item for item in find(ResultsFolder(tmp_path), orphans=True) if item.kind == "orphans"]
+    with refused("damaged", value="one", n=1):
+        find(ResultsFolder(tmp_path), orphans=True)
+    assert not find(ResultsFolder(tmp_path))
 
 
 def test_the_command_counts_bytes_by_kind(
