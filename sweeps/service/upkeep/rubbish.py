@@ -11,7 +11,6 @@ from itertools import groupby
 from pathlib import Path
 
 from mucon.checkpoint_files import OPTIMISER, STATE
-from mucon.errors import InputError, Problem
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.results_folder import ResultsFolder
@@ -71,12 +70,11 @@ def find(
             called only if it matters.
 
     Raises:
-        InputError: orphans are asked for while the trials of a sweep are not known.
+        InputError: orphans are asked for while the trials of a sweep are not known, see `Uses.check`.
     """
     uses = read_uses(results)
     if orphans:
         uses.check(results)
-        _check_idle(results)
     with_models = registered() if orphans else ()
     found: list[Rubbish] = []
     lonely: set[str] = set()
@@ -105,23 +103,6 @@ def find(
         if folder.identity not in lonely and lease.holder(folder.path) is None:
             found.append(_item("checkpoints", folder.checkpoint_path / OPTIMISER, folder.path))
     return found
-
-
-def _check_idle(results: ResultsFolder) -> None:
-    """Checks that no process is about to record which trials a sweep contains.
-
-    Raises:
-        InputError: one problem per running sweep or merge.
-    """
-    held = {path: lease.holder(path) for path in (*_folders(results, "running"), trash.incoming(results))}
-    hint = "wait for it, or leave out --orphans"
-    problems = [
-        Problem(rule="busy", place=str(path), value=path.name, message=f"in use ({holder})", hint=hint)
-        for path, holder in held.items()
-        if holder is not None
-    ]
-    if problems:
-        raise InputError(problems)
 
 
 def remove(results: ResultsFolder, found: Iterable[Rubbish], damaged_days: float | None = None) -> list[Rubbish]:

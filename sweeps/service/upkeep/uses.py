@@ -13,8 +13,11 @@ from mucon.errors import InputError, Problem
 from mucon.identity.fingerprint import DIGITS
 from sweeps.service.plan import plan as plans
 from sweeps.service.plan import sweep_folder
+from sweeps.service.trials import lease
 from sweeps.service.trials.folder import TRIAL_SHAPE, read_versioned
+from sweeps.service.trials.lease import Holder
 from sweeps.service.trials.results_folder import ResultsFolder
+from sweeps.service.upkeep import trash
 
 WARM_START = "training.warm_start"
 _TRIAL = re.compile(rf"(?:^|/)trials/([0-9a-f]{{{DIGITS}}})(?:/|$)")
@@ -29,22 +32,34 @@ class Uses:
         starting_sweeps: identity of a trial -> the sweeps with rows that start from its weights.
         starting_trials: identity of a trial -> the trials that start from its weights.
         unreadable: name of a sweep whose plan and record both cannot be read -> why; its trials are not known.
+        unrecorded: scratch directory of a merge under way, or of a sweep that has begun but is not recorded yet -> its
+            process; its trials are not known.
     """
 
     sweeps: Mapping[str, frozenset[str]]
     starting_sweeps: Mapping[str, frozenset[str]]
     starting_trials: Mapping[str, frozenset[str]]
     unreadable: Mapping[str, str]
+    unrecorded: Mapping[Path, Holder]
 
     def check(self, results: ResultsFolder) -> None:
-        """Checks that the trials of every sweep are known.
+        """Checks that the trials of every sweep are known, before some are removed.
 
         Raises:
-            InputError: one problem per sweep whose trials are not known.
+            InputError: one problem per sweep whose files cannot be read, or that a process has begun but not recorded.
         """
         problems = [
             Problem(rule="damaged", place=str(results.sweep(name)), value=name, message=reason, hint="repair it first")
             for name, reason in self.unreadable.items()
+        ] + [
+            Problem(
+                rule="busy",
+                place=str(path),
+                value=path.name,
+                message=f"in use ({holder}), and which trials it needs is not known yet",
+                hint="try again in a minute",
+            )
+            for path, holder in self.unrecorded.items()
         ]
         if problems:
             raise InputError(problems)
@@ -59,6 +74,7 @@ class Uses:
 
 def read_uses(results: ResultsFolder) -> Uses:
     """Reads the plans and records of all sweeps, and from which weights the trials start."""
+    unrecorded = dict(_unrecorded(results))  # before the records are read
     sweeps, unreadable = {}, {}
     starting_sweeps, starting_trials = defaultdict(set), defaultdict(set)
     for name in sorted({folder.name for file in (plans.FILE, sweep_folder.FILE) for folder in results.sweeps(file)}):
@@ -80,7 +96,23 @@ def read_uses(results: ResultsFolder) -> Uses:
         starting_sweeps={model: frozenset(names) for model, names in starting_sweeps.items()},
         starting_trials={model: frozenset(trials) for model, trials in starting_trials.items()},
         unreadable=unreadable,
+        unrecorded=unrecorded,
     )
+
+
+def _unrecorded(results: ResultsFolder) -> Iterator[tuple[Path, Holder]]:
+    """The merge that is under way, and the sweeps that a process holds but has not recorded since."""
+    for path in (trash.incoming(results), *sorted((results.path / "running").glob("*/"))):
+        holder = lease.holder(path)
+        if holder is None:
+            continue
+        try:
+            record = sweep_folder.read_sweep(results.sweep(path.name)) if path.parent.name == "running" else None
+        except InputError:
+            record = None
+        began = holder.expires - holder.duration
+        if record is None or record.started is None or record.started < began:
+            yield path, holder
 
 
 def _of_sweep(results: ResultsFolder, name: str) -> tuple[set[str], set[str], list[str]]:

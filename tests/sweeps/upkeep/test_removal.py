@@ -79,6 +79,15 @@ def test_a_running_sweep_a_held_trial_and_unknown_names_are_refused(plan: Plan) 
     assert len(identities(plan)) == 3
 
 
+def test_nothing_is_removed_while_a_sweep_has_begun_that_has_not_recorded_its_trials(plan: Plan) -> None:
+    info = SweepInfo(name="other", title="", command="", config={})
+    with lease.acquire(plan.results.running("other")) or pytest.fail("free"):
+        with refused("busy", value="other", n=1):
+            plan_removal(plan.results, "one")
+        write_sweep(plan.results, info, "mucon", {plan.folders[0].identity: "a"})
+        assert len(plan_removal(plan.results, "one").kept) == 2
+
+
 def test_a_trial_that_a_process_takes_meanwhile_stays_with_the_sweep(plan: Plan) -> None:
     a, b, c = identities(plan)
     removal = plan_removal(plan.results, "one")

@@ -109,7 +109,7 @@ def test_orphans_and_old_damaged_files_go_only_if_asked_for(trial: TrialFolder, 
     assert trial.path.exists()
     write_trial(tmp_path, shape="bell")
     assert not find(ResultsFolder(tmp_path), orphans=True, registered=lambda: [orphan.identity])
-    with lease.acquire(tmp_path / "running" / "two") or pytest.fail("free"), refused("busy", value="two", n=1):
+    with lease.acquire(tmp_path / "incoming") or pytest.fail("free"), refused("busy", value="incoming", n=1):
         find(ResultsFolder(tmp_path), orphans=True)
     (tmp_path / "sweeps" / "one" / "sweep.json").write_text("{")
     with refused("damaged", value="one", n=1):
