@@ -104,7 +104,7 @@ def add_settings(parser: Parser | argparse._ArgumentGroup, text: str) -> None:
     parser.add_argument("--set", dest="settings", action="append", default=[], metavar="PATH=VALUE", help=text)
 
 
-def add_checkpoint_every(parser: Parser) -> None:
+def add_checkpoint_every(parser: argparse._ActionsContainer) -> None:
     """Adds --checkpoint-every."""
     parser.add_argument(
         "--checkpoint-every", type=_seconds, default=CHECKPOINT_SECONDS, metavar="SECONDS",

@@ -19,15 +19,24 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction["Parser"]
 
 
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Keeps line breaks and wraps long lines of prose, which begin with a capital; commands to copy stay whole."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        import textwrap  # as argparse does, for a quick start
+
+        lines = super()._fill_text(text, width, indent).splitlines()
+        return "\n".join(textwrap.fill(line, width) if line[:1].isupper() else line for line in lines)
+
+
 class Parser(argparse.ArgumentParser):
     """Raises `InputError` where `argparse` prints the usage and exits; `--help` still prints and exits.
 
-    Descriptions and epilogs keep their line breaks. Subparsers are of the same class.
+    Subparsers are of the same class.
     """
 
     def __init__(self, **options: Any) -> None:
-        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
-        super().__init__(**options, exit_on_error=False)
+        super().__init__(**{"formatter_class": HelpFormatter} | options, exit_on_error=False)
 
     def parse(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
         """Parses a whole command line.

@@ -10,7 +10,7 @@ import pytest
 
 from sweeps.ablation_masks import EXPERIMENT
 from sweeps.qualitative import EXPERIMENT as BARS
-from sweeps.service.cli import main
+from sweeps.service.cli import main, parser
 from sweeps.service.commands.options import experiment_names, is_tracking
 from sweeps.service.run.executor.ray_environment import check_ray_folder, new_ray_folder
 from sweeps.service.run.resources import Resources, resources
@@ -18,6 +18,8 @@ from sweeps.service.spec.rows import only_rows
 from tests.helpers.refusals import refused
 from tests.sweeps import small
 from tests.sweeps.conftest import Finished
+
+COMMANDS = next(list(action.choices) for action in parser()._actions if isinstance(action.choices, dict))
 
 
 def error_lines(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
@@ -270,14 +272,35 @@ def test_slots_are_what_fits_on_each_machine(
     assert each.slots(nodes) == slots
 
 
-@pytest.mark.parametrize(
-    "command", ["", "run", "list", "report", "compare", "reproduce", "sync", "status", "logs", "debug", "history"]
-)
-def test_every_help_shows_an_example(capsys: pytest.CaptureFixture[str], command: str) -> None:
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_every_help_shows_an_example_and_its_prose_fits_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as stopped:
         main(None, [*command.split(), "--help"])
     assert stopped.value.code == 0
-    assert f"mucon-sweeps {command}".strip() in capsys.readouterr().out.partition("example")[2]
+    prose, _, example = capsys.readouterr().out.partition("\nexample: ")
+    assert example.startswith(f"mucon-sweeps {command}".strip())
+    assert max(map(len, prose.splitlines())) <= 80
+
+
+def test_the_options_of_a_sweep_are_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(EXPERIMENT, ["--help"])
+    groups = [block.splitlines() for block in capsys.readouterr().out.split("\n\n")]
+    sizes = [sum(line.startswith("  -") for line in lines) for lines in groups]
+    assert sum(sizes) >= 20
+    assert max(sizes) <= 10
+
+
+def test_a_file_as_a_results_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for words in (["status"], ["gc"], ["rm", "one"], ["history", "1/1/1"], ["merge", str(tmp_path)]):
+        option = "--into" if words[0] == "merge" else "--results"
+        with refused("type", str(tmp_path / "file")):
+            options = parser().parse([*words, option, str(tmp_path / "file")])
+            options.run(options)
 
 
 def test_the_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,28 +31,27 @@ def new_console() -> Console:
     return Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=WIDTH)
 
 
-def add_results(parser: argparse.ArgumentParser) -> None:
+def add_results(parser: argparse._ActionsContainer) -> None:
     """Adds `--results`."""
     parser.add_argument(
         "--results", type=Path, default=Path("results"), metavar="DIR", help="results folder (default: results)"
     )
 
 
-def add_tracking_uri(parser: argparse.ArgumentParser) -> None:
+def add_tracking_uri(parser: argparse._ActionsContainer) -> None:
     """Adds `--tracking-uri`."""
     parser.add_argument(
         "--tracking-uri", metavar="URI", help="MLflow server (default: an SQLite file in the results folder)"
     )
 
 
-def add_budget(parser: argparse.ArgumentParser) -> None:
-    """Adds the limits of a sweep, which the environment variables of `CAPS` cap, and the address for notices."""
+def add_budget(parser: argparse._ActionsContainer) -> None:
+    """Adds the limits of a sweep, which the environment variables of `CAPS` cap."""
     option = parser.add_argument
     option("--time-budget", metavar="TIME", help="wall time of this command: 90s, 30m, 1.5h or 2d (default: none)")
     option("--gpu-hours", metavar="H", help="GPU-hours of the sweep over all its commands (default: none)")
     option("--cpu-hours", metavar="H", help="core-hours of the sweep over all its commands (default: none)")
     option("--max-trials", metavar="N", help="trainings of the sweep, including finished ones (default: all)")
-    option("--notify", metavar="URL", help="post a JSON document when something happens (default: $MUCON_NOTIFY)")
 
 
 def tracking_uri(given: str | None, results: ResultsFolder) -> str:
@@ -65,7 +64,7 @@ def tracking_uri(given: str | None, results: ResultsFolder) -> str:
     return given or os.environ.get("MLFLOW_TRACKING_URI") or results.tracking_uri
 
 
-def add_tracking(parser: argparse.ArgumentParser) -> None:
+def add_tracking(parser: argparse._ActionsContainer) -> None:
     """Adds `--tracking`."""
     parser.add_argument(
         "--tracking",

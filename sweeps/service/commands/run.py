@@ -52,7 +52,6 @@ def add(commands: Any) -> None:
         help="run an experiment or a user-defined sweep",
         description="Runs an experiment of the package, as its script does, or a user-defined sweep from a file.",
         epilog=f"example: mucon-sweeps run ablation_masks --store stores/tug --seeds 3\n\n{FORMAT}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("name", help="an experiment (`mucon-sweeps list`), FILE.yaml or FILE.py")
     parser.add_argument("options", nargs=argparse.REMAINDER, help="options of its script; `run NAME --help` lists them")
@@ -101,8 +100,8 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None, n
     budget = read_budget({name: getattr(options, name[2:].replace("-", "_")) for name in CAPS}, os.environ)
     each = options.device, options.cpus_per_trial, options.gpus_per_trial
     placement = place_trials(*each).limited(options.max_concurrent)
+    check_folder(options.results.expanduser(), "--results")
     console, results = new_console(), ResultsFolder.at(options.results)
-    check_folder(results.path, "--results")
     demo = options.store is None
     store = _demo_store(console) if demo else options.store
     settings = ({} if options.epochs is None else {"training.epochs": options.epochs}) | parse_settings(options.set)
@@ -165,11 +164,32 @@ def script_parser(sweep: Sweep, program: str | None) -> Parser:
     rows = sum(len(table.variants) for table in sweep.experiments)
     parser = Parser(
         prog=program,
+        usage="%(prog)s [OPTION ...]",
         description=f"{sweep.title}: {rows} rows.",
         epilog=f"example: --store stores/tug --seeds 3 --epochs 30  (without --store: the built-in demo, "
         f"{sweep.demo_seeds} seeds)",
     )
-    option = parser.add_argument
+    _add_trainings(parser.add_argument_group("what is trained"), sweep)
+    _add_placement(parser.add_argument_group("where and how"))
+    limits = parser.add_argument_group("limits")
+    add_budget(limits)
+    limits.add_argument(
+        "--stop-after-failures",
+        type=_positive,
+        metavar="K",
+        help="stop after K trainings that fail with one cause; running trials write a checkpoint (default: go on)",
+    )
+    tracking = parser.add_argument_group("tracking and notices")
+    add_tracking_uri(tracking)
+    add_tracking(tracking)
+    tracking.add_argument(
+        "--notify", metavar="URL", help="post a JSON document when something happens (default: $MUCON_NOTIFY)"
+    )
+    return parser
+
+
+def _add_trainings(group: argparse._ActionsContainer, sweep: Sweep) -> None:
+    option = group.add_argument
     option("--store", type=Path, help="feature store with the recordings (default: the built-in demo)")
     option(
         "--split", nargs="+", metavar="NAME", help=f"splits of the store, or all (default: {' '.join(sweep.splits)})"
@@ -195,9 +215,13 @@ def script_parser(sweep: Sweep, program: str | None) -> Parser:
         metavar="RECIPE",
         help="base configuration of the rows; `mucon recipes` lists all (default: the experiment's)",
     )
-    add_results(parser)
-    add_tracking_uri(parser)
-    add_tracking(parser)
+    option("--dry-run", action="store_true", help="list the cells, their states and an estimate; train nothing")
+
+
+def _add_placement(group: argparse._ActionsContainer) -> None:
+    option = group.add_argument
+    add_results(group)
+    option("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where trials compute (default: auto)")
     option("--cpus-per-trial", default="auto", metavar="N", help="cores per trial (default: 1, or 2 beside a GPU)")
     option("--gpus-per-trial", default="auto", metavar="N", help="GPUs per trial (default: 0.25 beside a GPU)")
     option(
@@ -207,22 +231,8 @@ def script_parser(sweep: Sweep, program: str | None) -> Parser:
         help="at most N trials at a time (default: as many as fit); MUCON_MAX_CONCURRENT is a limit for all sweeps",
     )
     option("--priority", nargs="+", metavar="ROW", help="train these rows first (default: all rows seed by seed)")
-    option("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where trials compute (default: auto)")
-    add_checkpoint_every(parser)
-    add_budget(parser)
+    add_checkpoint_every(group)
     option(
-        "--stop-after-failures",
-        type=_positive,
-        metavar="K",
-        help="stop after K trainings that fail with one cause; running trials write a checkpoint (default: go on)",
-    )
-    _add_keep(parser)
-    option("--dry-run", action="store_true", help="list the cells, their states and an estimate; train nothing")
-    return parser
-
-
-def _add_keep(parser: Parser) -> None:
-    parser.add_argument(
         "--keep",
         type=_positive,
         metavar="K",

@@ -60,8 +60,8 @@ def add(commands: Any) -> None:
             "trial, and the failures by cause. Reads the results folder alone. Exit status 3 if a listed sweep has a "
             "trial without a result."
         ),
-        epilog="example: mucon-sweeps status ablation_masks\n\nmucon-sweeps status --why 'box, no, split 1, seed 2'",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: mucon-sweeps status ablation_masks\n"
+        "         mucon-sweeps status --why 'box, no, split 1, seed 2'",
     )
     parser.add_argument("name", nargs="?", help="name of a sweep that has run")
     add_results(parser)
@@ -188,7 +188,7 @@ def _print(seen: Look, results: ResultsFolder, console: Console, *, with_cells: 
     for line in _lines(seen.found, results, with_cells=with_cells):
         _say(console, line)
     if not seen.found and not seen.unreadable:
-        say(console, "no sweep has run here")
+        say(console, f"no sweep has run in {results.path}")
     for error in seen.unreadable.values():
         print(f"error: {' '.join(error.split())}", file=sys.stderr)
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 from typing import Any
 
 from mucon.errors import EXIT_OK, InputError, Problem
 from sweeps.service.commands.options import add_results
+
+FORMAT_VERSION = 1
+"""Version of the output of `--json`, see docs/formats.md."""
 
 
 def add(commands: Any) -> None:
@@ -22,6 +26,7 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("name", help="name of a running sweep")
     add_results(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(run=run)
 
 
@@ -38,5 +43,8 @@ def run(options: argparse.Namespace) -> int:
         message = f"no process runs the sweep {options.name!r} (running: {', '.join(running) or 'none'})"
         raise InputError(Problem(rule="unknown", place=str(results.path), value=options.name, message=message))
     (results.running(options.name) / STOP_FILE).touch()
+    if options.json:
+        print(json.dumps({"format_version": FORMAT_VERSION, "sweep": options.name, "runner": str(runner)}, indent=1))
+        return EXIT_OK
     print(f"asked {runner} to stop {options.name}; its trials write their checkpoints first")
     return EXIT_OK

@@ -35,8 +35,17 @@ class ResultsFolder:
 
     @classmethod
     def at(cls, path: Path) -> ResultsFolder:
-        """The results folder at a path, absolute or not."""
-        return cls(path.expanduser().absolute())
+        """The results folder at a path, absolute or not, which need not exist.
+
+        Raises:
+            InputError: a file has this path.
+        """
+        whole = path.expanduser().absolute()
+        if whole.is_file():
+            raise InputError(
+                Problem(rule="type", place=str(path), value=str(path), message="a file, not a results folder")
+            )
+        return cls(whole)
 
     @property
     def tracking_uri(self) -> str:
