@@ -7,6 +7,7 @@ import contextlib
 import json
 import shlex
 import sys
+from collections import Counter
 from typing import Any
 
 from mucon.errors import EXIT_OK
@@ -45,6 +46,7 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Queues the trials and runs the sweep's recorded command."""
     from sweeps.service.commands.run import run_named
+    from sweeps.service.triage.failures import FAILURES
     from sweeps.service.trials.folder import State
     from sweeps.service.trials.results_folder import ResultsFolder
     from sweeps.service.upkeep.retries import failures, queue, rerun_of
@@ -64,7 +66,9 @@ def run(options: argparse.Namespace) -> int:
             cause = f": {cell.reason}" if cell.reason else ""
             say(console, f"{cell.identity}  {cell.row}, split {cell.split}, seed {cell.seed}  {cell.state}{cause}")
         if not chosen and not options.stale:
-            say(console, f"{options.name} has no {' or '.join(sorted(states))} trials")
+            others = Counter(cell.state for cell in failures(results, options.name, {*FAILURES} - states))
+            left = "".join(f"; {count} {state}: pass --{state}" for state, count in others.items())
+            say(console, f"{options.name} has no {' or '.join(sorted(states))} trials{left}")
         elif options.dry_run:
             say(console, f"to run: {command}")
         else:

@@ -29,6 +29,8 @@ from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
 
+WAITING = (State.MISSING, State.STOPPED, State.LOST)
+"""States of trials that a running sweep takes up by itself."""
 _WEIGHTS = {"method": 1000, "seed": 0.5, "split": 0.5}
 """How far a difference moves a recorded trial away; 1 for all others, so that another seed of the row is nearest."""
 
@@ -183,7 +185,14 @@ def _advice(named: Named, state: State, reason: str | None) -> str:
         State.DIVERGED: f"{hint}`mucon-sweeps debug {trial}` repeats it here",
         State.DAMAGED: f"{again} renames the file and makes it again",
     }
-    return texts.get(state, "" if state is State.FINISHED else f"{again} resumes it from its checkpoint")
+    advice = texts.get(state, "" if state is State.FINISHED else f"{again} resumes it from its checkpoint")
+    return (_runner(named, results) if state in WAITING else "") or advice
+
+
+def _runner(named: Named, results: ResultsFolder) -> str:
+    """Who runs a sweep that contains the trial; empty if nobody does."""
+    runners = {place.sweep: lease.holder(results.running(place.sweep)) for place in named.places}
+    return next((f"wait; {holder} runs {sweep}" for sweep, holder in runners.items() if holder is not None), "")
 
 
 def _command(named: Named, results: ResultsFolder) -> str:

@@ -16,6 +16,7 @@ from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.triage.naming import find
 from sweeps.service.triage.why import Explanation, explain
+from sweeps.service.trials import lease
 from sweeps.service.trials.folder import FORMAT_VERSION
 from sweeps.service.trials.journal import Journal
 from sweeps.service.trials.results_folder import ResultsFolder
@@ -77,6 +78,9 @@ def test_a_changed_setting_is_named_with_both_values(tiny_store: Path, tmp_path:
     assert [(one.what, one.wanted, one.recorded) for one in found.differences] == [("loss.smoothing", 0.25, 0.3)]
     assert (found.recordings, found.notes) == (None, ())
     assert "the command" in found.advice
+    running = ResultsFolder(tmp_path).running("one")
+    with lease.acquire(running) or pytest.fail("free"):
+        assert str(lease.holder(running)) in why(tmp_path, "b, split 1, seed 1").advice, "the run takes it up"
 
 
 def test_another_seed_is_nearest_to_the_same_row(tiny_store: Path, tmp_path: Path) -> None:
