@@ -115,6 +115,8 @@ def test_tracking_is_on_unless_the_option_or_the_variable_turns_it_off(monkeypat
     monkeypatch.setenv("MUCON_TRACKING", "no")
     with refused("unknown", place="MUCON_TRACKING", value="no"):
         is_tracking(None)
+    with refused("conflict", place="--tracking-uri"):
+        is_tracking("off", "http://127.0.0.1:5000")
 
 
 def test_a_results_folder_that_cannot_be_written_is_refused(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import sweeps
 from mucon.errors import InputError, Problem
+from sweeps.service.text import HIDDEN
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,15 +75,19 @@ def add_tracking(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def is_tracking(given: str | None) -> bool:
+def is_tracking(given: str | None, uri: str | None = None) -> bool:
     """Whether trials are tracked.
 
     Args:
         given: value of the option; by default the environment variable, else on.
+        uri: value of `--tracking-uri`.
 
     Raises:
-        InputError: another value in the environment variable.
+        InputError: another value in the environment variable, or an address without tracking.
     """
+    if given == "off" and uri is not None:
+        message = "--tracking off uses no server; leave one of the two out"
+        raise InputError(Problem(rule="conflict", place="--tracking-uri", value=HIDDEN, message=message))
     value = given or os.environ.get("MUCON_TRACKING") or TRACKING[0]
     if value not in TRACKING:
         raise InputError(Problem(rule="unknown", place="MUCON_TRACKING", value=value, expected=" or ".join(TRACKING)))

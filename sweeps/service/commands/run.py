@@ -99,6 +99,7 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None, n
     notify = notify_address(options.notify, os.environ.get(VARIABLE))
     budget = read_budget({name: getattr(options, name[2:].replace("-", "_")) for name in CAPS}, os.environ)
     each = options.device, options.cpus_per_trial, options.gpus_per_trial
+    tracked = is_tracking(options.tracking, options.tracking_uri)
     placement = place_trials(*each).limited(options.max_concurrent)
     check_folder(options.results.expanduser(), "--results")
     console, results = new_console(), ResultsFolder.at(options.results)
@@ -127,7 +128,7 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None, n
         cpus=options.cpus_per_trial,
         gpus=options.gpus_per_trial,
         checkpoint_seconds=options.checkpoint_every,
-        tracking_uri=tracking_uri(options.tracking_uri, results) if is_tracking(options.tracking) else None,
+        tracking_uri=tracking_uri(options.tracking_uri, results) if tracked else None,
         info=_info(sweep, shown, program, name, config, options.keep),
         max_concurrent=options.max_concurrent,
         priority=priority,
