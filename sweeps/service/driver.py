@@ -116,10 +116,10 @@ def run_plan(plan: Plan, trials: Mapping[str, Trial], options: Options, console:
             if cause_of(error, plan.results.path) is not Cause.STORAGE:
                 raise
             reason = storage_reason(error, plan.results.path)
-            ran = Ran(standing=Standing.of(plan, trials, results), shipped=False, reason=reason)
+            ran = Ran(standing=Standing.of(plan, results), shipped=False, reason=reason)
             _present(plan, ran.standing, console)
     else:
-        ran = Ran(standing=Standing.of(plan, trials, results))
+        ran = Ran(standing=Standing.of(plan, results))
         write_report(ran.standing)
         _present(plan, ran.standing, console)
     if ran.reason:
@@ -190,7 +190,7 @@ def _run(
         ending = Ending()
         if missing:
             ending = _train(plan, results, budgeting, notices, placement, options, mark, console)
-        standing = Standing.of(plan, trials, results)
+        standing = Standing.of(plan, results)
         tracked.write_links()
         report = write_report(standing)
         budget = tuple(budgeting.lines(standing.results))

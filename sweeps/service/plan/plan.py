@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -57,18 +57,18 @@ class Part:
         experiment: rows and columns.
         cells: one per row, split and seed.
         pooling: frames per latent frame in the base configuration; None if unknown.
-        settings: of each row, path -> value of what differs from the method's defaults, without the seed; empty in
-            plans of earlier versions.
+        settings: by the labels of each row, path -> value of what differs from the method's defaults, without the
+            seed; empty in plans of earlier versions.
     """
 
     experiment: Experiment
     cells: tuple[Cell, ...]
     pooling: int | None = None
-    settings: tuple[Mapping[str, Any], ...] = ()
+    settings: Mapping[tuple[str, ...], Mapping[str, Any]] = field(default_factory=dict)
 
     def settings_of(self, cell: Cell) -> Mapping[str, Any] | None:
         """What differs from the method's defaults in a cell's row; None if the plan does not say it."""
-        return self.settings[self.experiment.variants.index(cell.variant)] if self.settings else None
+        return self.settings.get(cell.variant.labels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +181,7 @@ def _part_to_dict(part: Part) -> dict[str, Any]:
         "figure": None if shape.figure is None else asdict(shape.figure),
         "columns": [asdict(column) for column in shape.columns],
         "rows": [{**asdict(row), "settings": dict(row.settings)} for row in shape.variants],
-        "settings": [dict(settings) for settings in part.settings],
+        "settings": [dict(part.settings[row.labels]) for row in shape.variants] if part.settings else [],
         "cells": [
             [places[cell.variant.labels], cell.split, cell.seed, cell.identity, cell.evaluation] for cell in part.cells
         ],
@@ -207,10 +207,11 @@ def _part_from_dict(value: Mapping[str, Any]) -> Part:
     for identity in {part for cell in cells for part in (cell.identity, cell.evaluation)}:
         if not is_identity(identity):
             raise ValueError(f"no identity of a trial: {identity!r}")
-    settings = tuple(value.get("settings", ()))
-    if misfit(list(settings), [{}]) or len(settings) not in (0, len(rows)):
+    settings = list(value.get("settings", ()))
+    if misfit(settings, [{}]) or len(settings) not in (0, len(rows)):
         raise ValueError("settings: expected one mapping per row")
-    return Part(experiment=experiment, cells=cells, pooling=value.get("pooling"), settings=settings)
+    by_row = {row.labels: chosen for row, chosen in zip(rows, settings, strict=False)}
+    return Part(experiment=experiment, cells=cells, pooling=value.get("pooling"), settings=by_row)
 
 
 def make_plan(
@@ -270,7 +271,12 @@ def make_plan(
         name=experiment.name,
         title=experiment.title,
         parts=tuple(
-            Part(experiment=table, cells=tuple(cells), pooling=poolings[table.name], settings=_settings(table, cells))
+            Part(
+                experiment=table,
+                cells=tuple(cells),
+                pooling=poolings[table.name],
+                settings={cell.variant.labels: trial.differences for cell, trial in cells.items()},
+            )
             for table, cells in zip(tables, stored, strict=True)
         ),
         splits=data,
@@ -279,12 +285,6 @@ def make_plan(
         warnings=(*precision_problems(configs, device), *warm_start_problems(trials.values())),
     )
     return plan, trials
-
-
-def _settings(table: Experiment, cells: Mapping[Cell, Trial]) -> tuple[Mapping[str, Any], ...]:
-    """What differs from the method's defaults in each row; all trials of a row have the same settings."""
-    by_row = {id(cell.variant): trial.differences for cell, trial in cells.items()}
-    return tuple(by_row[id(row)] for row in table.variants)
 
 
 def _fingerprints(facts: Mapping[str, SplitFacts]) -> Callable[[str, Config, int], str]:

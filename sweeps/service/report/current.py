@@ -39,7 +39,6 @@ def shown(standing: Standing) -> str:
         str(plan.folder),
         plan.to_dict(),
         stamps,
-        [trial.decoding_choices for trial in standing.trials.values()],
         file_facts(plan.folder / LINKS_FILE),
         _first_run(plan.folder),
     ]

@@ -12,7 +12,7 @@ from typing import Any
 from mucon.config import flatten
 from mucon.errors import InputError
 from sweeps.service.plan.cells import Cell
-from sweeps.service.plan.plan import Plan
+from sweeps.service.plan.plan import Part, Plan
 from sweeps.service.plan.sweep_folder import read_links
 from sweeps.service.spec.columns import Column
 from sweeps.service.tables.best import commands_of
@@ -90,26 +90,31 @@ def scored_trials(standing: Standing, trainings: Mapping[str, Training]) -> list
         trainings: trainings by identity.
     """
     plan = standing.plan
-    cells: dict[tuple[str, str | None], Cell] = {}
+    cells: dict[tuple[str, str | None], tuple[Part, Cell]] = {}
     rows: dict[tuple[str, str | None], list[str]] = {}
     for part in plan.parts:
         prefix = f"{part.experiment.name}: " if len(plan.parts) > 1 else ""
         for cell in part.cells:
             key = (cell.key, cell.variant.prediction)
-            cells.setdefault(key, cell)
+            cells.setdefault(key, (part, cell))
             rows.setdefault(key, []).append(f"{prefix}{cell.variant.name}")
     columns = score_columns(plan)
-    return [_scored(standing, trainings, cell, rows[key], columns) for key, cell in cells.items()]
+    return [_scored(standing, trainings, *place, rows[key], columns) for key, place in cells.items()]
 
 
 def _scored(
-    standing: Standing, trainings: Mapping[str, Training], cell: Cell, rows: Sequence[str], columns: Sequence[Column]
+    standing: Standing,
+    trainings: Mapping[str, Training],
+    part: Part,
+    cell: Cell,
+    rows: Sequence[str],
+    columns: Sequence[Column],
 ) -> Scored:
     result = standing.results[cell.key]
     commands: Mapping[str, str] = {}
     if result.is_finished:
         with contextlib.suppress(InputError):  # a damaged checkpoint has no command, and its scores stay
-            commands = commands_of(standing.plan, cell, standing.trials.get(cell.key))
+            commands = commands_of(standing.plan, part, cell)
     return Scored(
         training=trainings[cell.identity],
         rows=tuple(rows),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,6 @@ from sweeps.service.tables.standing import Standing
 from sweeps.service.tables.table import Row
 from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.json_files import read_json
-from sweeps.service.trials.trial import Trial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,17 +151,19 @@ def finished_facts(standing: Standing, *, interrupted: bool, budget: Sequence[st
     }
 
 
-def commands_of(plan: Plan, cell: Cell, trial: Trial | None) -> dict[str, str]:
+def commands_of(plan: Plan, part: Part, cell: Cell) -> dict[str, str]:
     """Commands that evaluate a trial and predict new recordings with it, by what they do.
 
     Args:
         plan: plan of the sweep.
+        part: the table.
         cell: the trial at its position in the table.
-        trial: the trial, if known; it contains the decoding of the command line.
     """
     folder = plan.results.trial(cell.identity)
     run = str(folder.run_path)
-    settings = [word for setting in _decoding(cell.variant, folder, trial) for word in ("--set", setting)]
+    settings = [
+        word for setting in _decoding(cell.variant, folder, part.settings_of(cell)) for word in ("--set", setting)
+    ]
     task = [] if cell.variant.task == "segmentation" else ["--task", cell.variant.task]
     where = ["--store", plan.store, "--split", cell.split]
     prediction = ["--prediction", cell.variant.prediction] if cell.variant.prediction else []
@@ -194,7 +195,7 @@ def _summary_lines(standing: Standing, best: Best) -> Iterator[str]:
 def _command_lines(standing: Standing, best: Best) -> Iterator[str]:
     folder = standing.plan.results.trial(best.cell.identity)
     yield f"best trial{_of_table(standing, best)}: {folder.path}"
-    commands = commands_of(standing.plan, best.cell, standing.trials.get(best.cell.key))
+    commands = commands_of(standing.plan, best.part, best.cell)
     yield from (f"  {name + ':':<9} {command}" for name, command in commands.items())
     yield f"  export:   {shlex.join(['cp', '-r', str(folder.run_path), 'MODEL'])}"
 
@@ -203,17 +204,23 @@ def _of_table(standing: Standing, best: Best) -> str:
     return f" of {best.part.experiment.name}" if len(standing.plan.parts) > 1 else ""
 
 
-def _decoding(row: Variant, folder: TrialFolder, trial: Trial | None) -> list[str]:
-    """`decoding.NAME=VALUE` for each value that differs from the checkpoint's, which another row may have trained."""
-    chosen = {path: value for path, value in row.settings.items() if path.startswith("decoding.")}
-    if row.method != DEFAULT_METHOD or (trial is None and not chosen):
+def _decoding(row: Variant, folder: TrialFolder, settings: Mapping[str, Any] | None) -> list[str]:
+    """`decoding.NAME=VALUE` for each value that differs from the checkpoint's, which another row may have trained.
+
+    Args:
+        row: the row.
+        folder: directory of the trial.
+        settings: what differs from the method's defaults; None if unknown: the row's own choices alone count.
+    """
+    given = row.settings if settings is None else settings
+    chosen = {path: value for path, value in given.items() if path.startswith("decoding.")}
+    if row.method != DEFAULT_METHOD or (settings is None and not chosen):
         return []
     path = folder.checkpoint_path / "config.json"
     try:
         trained = TrainConfig.from_dict(read_json(path, hint="")) if path.exists() else TrainConfig()
     except InputError:  # damaged: `mucon evaluate` says so
         return []
-    stored = TrainConfig.from_dict({**flatten(trained.to_dict()), **chosen})
-    wanted = stored if trial is None else trial.config
+    wanted = TrainConfig.from_dict({**(flatten(trained.to_dict()) if settings is None else {}), **chosen})
     before, after = (flatten({"decoding": config.to_dict()["decoding"]}) for config in (trained, wanted))
     return [f"{path}={setting_text(value)}" for path, value in after.items() if value != before[path]]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sweeps.service.plan.plan import Part, Plan
 from sweeps.service.tables.table import Table, make_table
 from sweeps.service.trials.cell_results import CellResult
-from sweeps.service.trials.trial import Trial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,37 +18,30 @@ class Standing:
         plan: plan of the sweep.
         results: state and scores of each cell, by key.
         tables: tables by name of the experiment.
-        trials: trials by key; empty if the plan was read back from the results folder.
     """
 
     plan: Plan
     results: Mapping[str, CellResult]
     tables: Mapping[str, Table]
-    trials: Mapping[str, Trial] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, plan: Plan, trials: Mapping[str, Trial] | None = None, earlier: Mapping[str, CellResult] | None = None
-    ) -> Standing:
+    def of(cls, plan: Plan, earlier: Mapping[str, CellResult] | None = None) -> Standing:
         """Reads the trial directories and makes the tables.
 
         Args:
             plan: plan of the sweep.
-            trials: trials by key, if known.
             earlier: results of an earlier reading; finished cells are not read again.
         """
-        return cls.with_results(plan, plan.read_results(earlier), trials)
+        return cls.with_results(plan, plan.read_results(earlier))
 
     @classmethod
-    def with_results(
-        cls, plan: Plan, results: Mapping[str, CellResult], trials: Mapping[str, Trial] | None = None
-    ) -> Standing:
+    def with_results(cls, plan: Plan, results: Mapping[str, CellResult]) -> Standing:
         """Makes the tables of results that have been read."""
         tables = {
             part.experiment.name: make_table(part.experiment, part.cells, results, plan.splits, pooling=part.pooling)
             for part in plan.parts
         }
-        return cls(plan=plan, results=results, tables=tables, trials=trials or {})
+        return cls(plan=plan, results=results, tables=tables)
 
     @property
     def is_complete(self) -> bool:

@@ -296,9 +296,9 @@ def _earlier_trials(plan: Plan) -> dict[tuple[str, str, str], tuple[str, ...]]:
         record = read_sweep(plan.folder)
     except InputError:
         record = None
-    found: dict[tuple[str, str, str], list[str]] = {}
+    rows, found = plan.rows, dict[tuple[str, str, str], list[str]]()
     for identity, row in ({} if record is None else record.rows).items():
-        if identity not in plan.rows:
+        if identity not in rows:
             try:
                 trial = plan.results.reading(identity).trial
             except InputError:  # removed or damaged

@@ -1,10 +1,10 @@
 """Summary lines after a sweep: the best row and trial of planted numbers, and commands that fit them."""
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 from mucon.cli import build_parser
-from mucon.config import TrainConfig
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import Part, Plan
 from sweeps.service.plan.recordings import SplitData
@@ -18,7 +18,6 @@ from sweeps.service.trials.cell_results import CellResult
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.json_files import write_json
 from sweeps.service.trials.results_folder import ResultsFolder
-from sweeps.service.trials.trial import Trial
 
 BOX = Variant(labels=("box", ""))
 BEAM = Variant(labels=("bell", "beam"), settings={"mask.shape": "bell", "decoding.beam": 10}, prediction="segments")
@@ -36,7 +35,7 @@ def lines_of(
     column: Column,
     results: Path,
     names: tuple[str, ...] = ("mine",),
-    trials: dict[str, Trial] | None = None,
+    settings: dict[tuple[str, ...], Mapping[str, object]] | None = None,
 ) -> list[str]:
     """The lines after a sweep whose cells have these values in the first column of each table."""
     variants = tuple(dict.fromkeys(cell.variant for cell in values))
@@ -46,6 +45,7 @@ def lines_of(
                 name=name, title="Mine", label_titles=("Shape", "How"), variants=variants, columns=(column,)
             ),
             cells=tuple(values),
+            settings=settings or {},
         )
         for name in names
     )
@@ -66,7 +66,7 @@ def lines_of(
     tables = {
         part.experiment.name: make_table(part.experiment, part.cells, cell_results, plan.splits) for part in parts
     }
-    standing = Standing(plan=plan, results=cell_results, tables=tables, trials=trials or {})
+    standing = Standing(plan=plan, results=cell_results, tables=tables)
     return [*best_lines(standing), *command_lines(standing)]
 
 
@@ -130,11 +130,9 @@ def test_a_choice_of_decoding_that_the_checkpoint_has_is_not_repeated(tmp_path: 
     assert "--set" not in line(lines, "evaluate")
 
 
-def test_the_decoding_of_the_trial_is_in_the_commands_where_the_trial_is_known(tmp_path: Path) -> None:
-    config = TrainConfig().with_values({"mask.shape": "bell", "decoding.beam": 20})
-    trial = Trial.of(config, split="1", data_fingerprint="f", store="/data/my store")
-    best = cell(BEAM, 1)
-    lines = lines_of({best: 0.5}, Column(title="MoF", metric="mof"), tmp_path, trials={best.key: trial})
+def test_the_decoding_of_the_command_line_is_in_the_commands_where_the_plan_has_it(tmp_path: Path) -> None:
+    settings = {BEAM.labels: {"mask.shape": "bell", "decoding.beam": 20}}
+    lines = lines_of({cell(BEAM, 1): 0.5}, Column(title="MoF", metric="mof"), tmp_path, settings=settings)
     assert shlex.split(line(lines, "evaluate"))[-2:] == ["--set", "decoding.beam=20"]
 
 

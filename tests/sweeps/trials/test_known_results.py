@@ -10,13 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.service.plan.plan import Plan
+from mucon.config import TrainConfig
+from sweeps.service.plan.plan import Plan, make_plan, read_plan
+from sweeps.service.report.current import shown
 from sweeps.service.report.report import write_report
 from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Experiment
+from sweeps.service.tables.best import commands_of
 from sweeps.service.tables.standing import Standing
 from sweeps.service.triage.status import sweep_status
 from sweeps.service.trials import cell_results, journal, known_results
+from sweeps.service.trials.cell_results import CellResult
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.results_folder import ResultsFolder
 from tests.helpers.planted_sweeps import EVALUATION, make_sweep
@@ -135,3 +139,27 @@ def test_the_page_of_a_moved_folder_has_the_commands_of_its_new_place(plan: Plan
     page = (moved.folder / "planted.html").read_text()
     assert str(moved.results.path) in page
     assert f"{plan.results.path}/" not in page
+
+
+def test_a_plan_that_is_read_shows_the_same_as_the_one_that_was_written(tiny_store: Path, tmp_path: Path) -> None:
+    made, _ = make_plan(
+        EXPERIMENT,
+        store=tiny_store,
+        base=lambda *_: TrainConfig(),
+        settings={"decoding.beam": 20},
+        seeds=(1, 2),
+        splits=("1",),
+        results=ResultsFolder.at(tmp_path),
+    )
+    made.write()
+    results = {cell.key: CellResult(State.FINISHED, stamp=cell.identity) for cell in made.cells}
+    digests, commands = zip(
+        *(
+            (shown(Standing(plan=plan, results=results, tables={})), commands_of(plan, plan.parts[0], plan.cells[0]))
+            for plan in (made, read_plan(made.results, made.name))
+        ),
+        strict=True,
+    )
+    assert digests[0] == digests[1] != ""
+    assert commands[0] == commands[1]
+    assert commands[0]["evaluate"].endswith("--set decoding.beam=20")
