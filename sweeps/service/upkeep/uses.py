@@ -124,7 +124,7 @@ def _of_sweep(results: ResultsFolder, name: str) -> tuple[set[str], set[str], li
         plan = plans.read_plan(results, name)
         identities |= set(plan.rows)
         settings_of_rows = [row.settings for part in plan.parts for row in part.experiment.variants]
-        settings_of_rows += [settings for part in plan.parts for settings in part.settings]
+        settings_of_rows += [settings for part in plan.parts for settings in part.settings.values()]
         values += [settings.get(WARM_START) for settings in settings_of_rows]
     except InputError as error:
         problems.append(error.line)
