@@ -124,6 +124,14 @@ class Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types
         error = Path(path).read_text() if path and Path(path).exists() else ""
         self._channel.send("died", job=trial.config["job"], error=error.partition("\n")[2])
 
+    def on_step_end(self, trials: list[Any], **_: Any) -> None:
+        """Forgets the trials that have ended, which Tune would keep with their metrics and look at in each step."""
+        for trial in [trial for trial in trials if trial.is_finished()]:
+            metadata = trial.run_metadata
+            for kept in (trial.config, trial.evaluated_params, metadata.metric_analysis, metadata.metric_n_steps):
+                kept.clear()
+            trials.remove(trial)
+
     def __getstate__(self) -> dict[str, Any]:
         return {}
 

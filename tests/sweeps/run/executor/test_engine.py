@@ -206,6 +206,24 @@ def test_a_worker_on_a_gpu_is_limited_to_the_share_of_its_trial(
     assert shares == [0.25]
 
 
+def test_a_trial_that_has_ended_takes_no_memory() -> None:
+    set_ray_environment()
+    from ray.tune.experiment import Trial as TuneTrial
+
+    from sweeps.service.run.executor.tuning import Channel, Relay
+
+    trials = [TuneTrial("train", config={"job": number}, stub=True) for number in range(3)]
+    ended = trials[1]
+    ended.run_metadata.update_metric("loss.total", 0.5)
+    ended.set_status(TuneTrial.TERMINATED)
+    kept = [trials[0], trials[2]]
+    Relay(Channel.__new__(Channel)).on_step_end(iteration=1, trials=trials)
+    assert trials == kept
+    assert [trial.config["job"] for trial in kept] == [0, 2]
+    assert not ended.config
+    assert not ended.run_metadata.metric_analysis
+
+
 WAITING = """
     import pathlib, sys
 
