@@ -165,7 +165,7 @@ class Journal:
     def status(
         self, status: str, *, reason: str | None, host: str, pid: int, evaluation: str = "", **more: object
     ) -> None:
-        """Records a change of the trial's state durably, because the state determines what runs again.
+        """Records a change of the trial's state; durably if it ends, because its end determines what runs again.
 
         Args:
             status: the new state.
@@ -177,4 +177,7 @@ class Journal:
                 `provenance.code`.
         """
         facts = {"reason": reason, "host": host, "pid": pid, **({"evaluation": evaluation} if evaluation else {})}
-        self.append({"kind": "status", "status": status, "timestamp": milliseconds(), **facts, **more}, durably=True)
+        self.append(
+            {"kind": "status", "status": status, "timestamp": milliseconds(), **facts, **more},
+            durably=status != "running",
+        )
