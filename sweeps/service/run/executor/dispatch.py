@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -77,6 +78,14 @@ class Dispatch:
     def n_running(self) -> int:
         """Number of trainings that a worker process runs."""
         return sum(job.running for job in self._jobs.values())
+
+    @property
+    def is_superseded(self) -> bool:
+        """Whether another driver has taken over the sweep, as happens while this one is frozen: it removed the mark."""
+        mark = self._workplace.mark
+        with contextlib.suppress(OSError):  # a disk that does not respond
+            return mark is not None and not mark.exists()
+        return False
 
     def frozen(self) -> set[int]:
         """Numbers of the processes of this machine that run a training and do not renew its lease."""

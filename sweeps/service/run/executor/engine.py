@@ -134,9 +134,8 @@ class _Session:
             event = self._process.event(0.2)
             if event is not None:
                 self._receive(event)
-            if ending := self._stopped():
+            if ending := self._stopped() or self._check_alive(is_idle=event is None):
                 return ending
-            self._check_alive(is_idle=event is None)
         return Ending()
 
     def _receive(self, event: dict[str, Any]) -> None:
@@ -184,11 +183,11 @@ class _Session:
             self._listener.note(f"trials that did not stop within {STOP_SECONDS:g} s are ended")
         return Ending(interrupted=True)
 
-    def _check_alive(self, *, is_idle: bool) -> None:
-        """Looks at Ray's processes, its signs of life, and the workers."""
+    def _check_alive(self, *, is_idle: bool) -> Ending | None:
+        """Looks at Ray's processes, its signs of life, the workers, and whether this is still the sweep's driver."""
         now = time.monotonic()
         if now - self._looked < LOOK_SECONDS:
-            return
+            return None
         if now - self._looked > PAUSE_SECONDS:  # frozen: signs of life have yet to be read
             self._silent_from += now - self._looked
         self._looked = now
@@ -197,11 +196,14 @@ class _Session:
         if is_idle and now > self._silent_from:
             raise _RayDied("it does not respond")
         if now - self._looked_at_leases > FROZEN_SECONDS:
+            if self._dispatch.is_superseded:
+                return Ending(reason="another process has taken over this sweep")
             self._looked_at_leases, before = now, self._frozen
             self._frozen = self._dispatch.frozen()
             for pid in self._frozen & before:
                 if self._process.end_worker(pid):
                     self._listener.note(f"worker process {pid} is frozen and is ended; its trial resumes")
+        return None
 
 
 def _cluster_problem() -> str:

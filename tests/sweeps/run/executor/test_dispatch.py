@@ -10,6 +10,7 @@ import pytest
 
 from sweeps.service.run.executor.dispatch import RETRIES, Dispatch
 from sweeps.service.run.executor.workplace import Workplace
+from sweeps.service.run.preflight import marked
 from sweeps.service.run.resources import Resources
 from sweeps.service.run.source import Exhausted, PlannedTrials, Training, TrialSource
 from sweeps.service.run.worker import Outcome
@@ -176,3 +177,14 @@ def test_an_unwritable_results_folder_is_an_obstacle(heard: Heard, tmp_path: Pat
     of = dispatch(PlannedTrials([one]), heard, tmp_path)
     end(of, taken(of)[0], one, State.STOPPED, reason="the results folder is full", cause="storage")
     assert of.obstacle == "the results folder is full"
+
+
+def test_a_driver_whose_mark_another_one_has_removed_is_superseded(heard: Heard, tmp_path: Path) -> None:
+    results = ResultsFolder(tmp_path)
+    results.running("test").mkdir(parents=True)
+    with marked(results, "test") as mark:
+        workplace = Workplace(results=results, scratch=results.running("test"), device="cpu", mark=mark)
+        frozen = Dispatch(PlannedTrials([]), workplace, Resources(cpus=1, gpus=0), heard)
+        assert not frozen.is_superseded
+        with marked(results, "test"):
+            assert frozen.is_superseded
