@@ -154,10 +154,17 @@ def workspace(results: ResultsFolder, *, dry_run: bool) -> Iterator[Path]:
         message = f"another merge into this folder is under way ({owner})"
         raise InputError(Problem(rule="busy", place=str(results.path), value=str(owner), message=message))
     with held:
-        for left in place.iterdir():
-            if left.is_dir() and not left.name.startswith("lease-"):
-                shutil.rmtree(left, ignore_errors=True)
-        yield place
+        try:
+            _clear(place)  # of what a kill has left
+            yield place
+        finally:
+            _clear(place)
+
+
+def _clear(place: Path) -> None:
+    for left in place.iterdir():
+        if left.is_dir() and not left.name.startswith("lease-"):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def sources_of(paths: Sequence[Path], results: ResultsFolder) -> list[ResultsFolder]:
@@ -194,7 +201,7 @@ def _merge_trial(
     there: TrialFolder, results: ResultsFolder, incoming: Path, *, dry_run: bool
 ) -> tuple[Verdict | None, str]:
     """What happens to a trial, and where it is or why it is not; None for an empty directory."""
-    holder = lease.holder(there.path)
+    source, holder = there.path.parents[1], lease.holder(there.path)
     if holder is not None:
         return Verdict.BUSY, f"in use there ({holder})"
     if (there.path / "result.json").exists():  # of format 1: converted in a copy
@@ -212,7 +219,7 @@ def _merge_trial(
             copy(there.path, incoming / there.identity)
             failpoints.reach("sweeps.upkeep.copied")
             move_into_place(incoming / there.identity, place)
-        return verdict, f"other bits here; those of {there.path.parents[1]} are in {place}"
+        return verdict, f"other bits here; those of {source} {'would be' if dry_run else 'are'} in {place}"
     if verdict in (Verdict.SAME, Verdict.BEHIND) or dry_run:
         return verdict, ""
     held = lease.acquire(here.path)

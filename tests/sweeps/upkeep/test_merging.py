@@ -163,6 +163,7 @@ def test_a_trial_of_format_1_is_converted_in_its_copy(there: ResultsFolder, here
     assert content is not None
     assert list(content.evaluations) == [EVALUATION]
     assert verdicts(there, here) == ["same"]
+    assert not files(here.path / "incoming")
 
 
 def planted(results: ResultsFolder, rows: str) -> Plan:
