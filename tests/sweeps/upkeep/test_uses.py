@@ -38,7 +38,7 @@ def test_a_sweep_needs_the_trial_from_which_its_base_configuration_starts(tmp_pa
     shape = Experiment(name="one", title="", label_titles=("Row",), variants=(Variant(labels=("a",)),))
     plan = make_sweep(tmp_path, shape, lambda *_: 0.5, n_seeds=1)
     (part,) = plan.parts
-    started = replace(part, settings=({"training.warm_start": f"trials/{'f' * 16}/run"},))
+    started = replace(part, settings={("a",): {"training.warm_start": f"trials/{'f' * 16}/run"}})
     replace(plan, parts=(started,)).write()
     assert read_uses(plan.results).needed_by("f" * 16) == "sweep one"
 
