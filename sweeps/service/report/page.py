@@ -162,8 +162,9 @@ def _other_sections(standing: Standing, trainings: Mapping[str, Training]) -> It
         yield "without", f"Trials without results ({len(unfinished)})", _unfinished_table(unfinished)
     groups = failures_of(plan.results, plan.cells, standing.results)
     if groups:
-        lines = [("missing", line.strip()) for line in failure_lines(groups, plan.results)]
-        yield "failures", f"Causes of failures ({len(groups)})", _list(lines)
+        causes = (map(escape, map(str.strip, failure_lines([group], plan.results))) for group in groups)
+        items = "".join(f"<li class=missing>{'<br>'.join(lines)}</li>" for lines in causes)
+        yield "failures", f"Causes of failures ({len(groups)})", f"<ul class='notes'>{items}</ul>"
     table = trials_table(scored_trials(standing, trainings), score_columns(plan))
     yield "trials", "Trials", table + _list([("", note) for note in _TRIAL_NOTES])
     yield "configuration", "Configuration", "\n".join(_configuration(plan, trainings))
