@@ -30,7 +30,7 @@ from sweeps.service.run.source import PlannedTrials, priority_first
 from sweeps.service.run.stopping import StopAfterFailures
 from sweeps.service.tables.best import finished_facts, outcome_of
 from sweeps.service.tables.standing import Standing
-from sweeps.service.text import say
+from sweeps.service.text import say, wrapped
 from sweeps.service.track.compare import registered_trials
 from sweeps.service.track.tracked import Tracked, is_tracked
 from sweeps.service.triage.failures import failure_lines, failures_of
@@ -138,7 +138,7 @@ def _present(plan: Plan, standing: Standing, console: Console, budget: Iterable[
     present(standing, console)
     failures = failures_of(plan.results, plan.cells, standing.results)
     for line in (*failure_lines(failures, plan.results), *budget):
-        say(console, line)
+        say(console, "\n".join(wrapped(line, console.width if console.is_terminal else 0)))
 
 
 def _missing(results: Mapping[str, CellResult], trials: Mapping[str, Trial]) -> list[Trial]:
