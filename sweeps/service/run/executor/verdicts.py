@@ -31,7 +31,7 @@ UNSEEN = {
 
 
 def mark_failed(trial: Trial, results: ResultsFolder, reason: str) -> Outcome:
-    """Records a failure on behalf of a worker process that died.
+    """Records a failure on behalf of a worker process that died, or one that the driver has a better reason for.
 
     Returns:
         The outcome in the directory: not failed if the trial is finished or held by another process.
@@ -42,8 +42,10 @@ def mark_failed(trial: Trial, results: ResultsFolder, reason: str) -> Outcome:
             mine = TrialFolder(folder.path, held.writer())
             with Journal(mine.journal_path, mine.writer) as written:
                 raw = results.output(trial.identity)
-                crash = Failure.in_output(tail(raw))
-                failure = {} if crash is None else {"failure": crash.to_dict()}
+                last = TrialReading(mine).last_status or {}
+                error = Failure.recorded(last) if last.get("status") == State.FAILED else None
+                known = error or Failure.in_output(tail(raw))
+                failure = {} if known is None else {"failure": known.to_dict()}
                 host, pid, said = socket.gethostname(), os.getpid(), printable(redacted(reason))
                 written.status(State.FAILED, reason=said, host=host, pid=pid, evaluation=trial.evaluation, **failure)
                 collect(mine, raw)
