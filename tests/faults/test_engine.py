@@ -56,6 +56,12 @@ def processes_below(pid: int) -> dict[str, int]:
     return found
 
 
+def kill(driver: int, title: str) -> None:
+    """Kills the descendant of a driver with a title, which Ray's agents have some time after their start."""
+    small.wait_until(lambda: title in processes_below(driver))
+    os.kill(processes_below(driver)[title], signal.SIGKILL)
+
+
 def worker_of(results: Path) -> int:
     """Number of a process that runs a trial."""
     newest = (records[-1] | {"all": records} for records in small.journals(results).values() if records)
@@ -90,7 +96,7 @@ def test_a_sweep_survives_the_death_of_a_worker_and_one_of_ray_and_after_the_nex
         for server in servers[:2]:
             before = trained(results)
             small.wait_until(lambda before=before: trained(results) > before + repetition % 3)
-            os.kill(processes_below(driver.pid)[server], signal.SIGKILL)
+            kill(driver.pid, server)
         assert driver.wait(120) == 3
     output = log.read_text()
     assert output.count("Ray died") == 2
@@ -98,7 +104,7 @@ def test_a_sweep_survives_the_death_of_a_worker_and_one_of_ray_and_after_the_nex
     with small.started(line, tmp_path / "log again") as driver:
         before = trained(results)
         small.wait_until(lambda: trained(results) > before)
-        os.kill(processes_below(driver.pid)[servers[2]], signal.SIGKILL)
+        kill(driver.pid, servers[2])
         assert driver.wait(180) == 0
     check_whole(results, undisturbed)
 

@@ -18,12 +18,16 @@ from pathlib import Path
 
 import pytest
 
+from sweeps.service.run.worker import run_trial
+from sweeps.service.trials.folder import State
+from sweeps.service.trials.results_folder import ResultsFolder
 from tests.helpers.services import free_port, need, wait_until
 from tests.sweeps import small
 
 pytestmark = [pytest.mark.service, pytest.mark.xdist_group("nodes")]
 
 RAY = Path(sys.executable).with_name("ray")
+EPOCHS = 30
 UNSHARE = ("unshare", "--mount", "--propagation", "private")
 
 
@@ -123,14 +127,6 @@ def test_a_node_that_sees_another_results_folder_and_another_store_is_named_and_
     assert not list((cluster.folder / "elsewhere").iterdir())
 
 
-def test_folders_that_all_nodes_see_are_used_by_all(cluster: Cluster, tiny_store: Path, tmp_path: Path) -> None:
-    rows = {shape: {"mask.shape": shape} for shape in ("box", "bell")}
-    line = small.command(small.own_script(tmp_path, "seen", rows), tiny_store, tmp_path / "results")
-    ran = small.run([*line, "--max-concurrent", "2"], **cluster.environment)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert list(small.statuses(tmp_path / "results").values()) == [["running", "finished"]] * 2
-
-
 FROZEN = """
     import sys
 
@@ -151,12 +147,43 @@ FROZEN = """
 
 
 def test_a_frozen_node_is_the_one_that_does_not_answer(cluster: Cluster, tmp_path: Path) -> None:
-    """The last test of the cluster: the node is not thawed."""
-    for process in processes(cluster.session):
+    frozen = processes(cluster.session)
+    for process in frozen:
         os.kill(process, signal.SIGSTOP)
     program = [sys.executable, "-c", textwrap.dedent(FROZEN), str(tmp_path), cluster.second]
-    ran = small.run(program, **cluster.environment)
+    try:
+        ran = small.run(program, **cluster.environment)
+    finally:
+        for process in frozen:
+            os.kill(process, signal.SIGCONT)
     assert ran.returncode == 0, ran.stderr
     answered = dict(map(str.split, ran.stdout.splitlines()))
     assert answered.pop(cluster.second) == "False", json.dumps(answered)
     assert list(answered.values()) == ["True"]
+
+
+def test_trials_of_a_node_that_dies_resume_on_the_other_one(cluster: Cluster, tiny_store: Path, tmp_path: Path) -> None:
+    """The last test of the cluster, which has one node afterwards."""
+    results, log = tmp_path / "results", tmp_path / "log"
+    rows = {shape: {"mask.shape": shape} for shape in ("box", "bell", "trapezoid")}
+    line = small.command(small.own_script(tmp_path, "moved", rows), tiny_store, results)
+    line += ["--set", f"training.epochs={EPOCHS}", "--max-concurrent", "2", "--tracking", "off"]
+    at = line.index("--tracking-uri")
+    with small.started([*line[:at], *line[at + 2 :]], log, **cluster.environment) as driver:
+        small.wait_until(lambda: sum(bool(done) for done in small.epochs(results).values()) == 2)
+        (raylet,) = (process for process in processes(cluster.session) if name(process) == "raylet")
+        os.kill(raylet, signal.SIGKILL)
+        assert driver.wait(240) == 0, log.read_text()
+    assert list(small.epochs(results).values()) == [list(range(1, EPOCHS + 1))] * 3
+    assert sorted(map(len, small.statuses(results).values())) == [2, 2, 3], "one trial ran on both nodes"
+    for shape in rows:
+        trial = small.make_trial(tiny_store, mask__shape=shape, training__epochs=EPOCHS)
+        assert run_trial(trial, ResultsFolder(tmp_path / "alone"), device="cpu").state is State.FINISHED
+        assert small.weights(results)[trial.identity] == small.weights(tmp_path / "alone")[trial.identity]
+
+
+def name(process: int) -> str:
+    """The name of a process's program; empty if it has ended."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process}/comm").read_text().strip()
+    return ""
