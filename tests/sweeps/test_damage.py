@@ -18,7 +18,7 @@ from sweeps.service.run.worker import run_trial
 from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.tables.standing import Standing
-from sweeps.service.track.records import read_record
+from sweeps.service.track.content.records import read_record
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import State, TrialFolder
 from sweeps.service.trials.reading import TrialReading

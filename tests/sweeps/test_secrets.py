@@ -15,7 +15,7 @@ from sweeps.service.run.preflight import Answer, Question, problems
 from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.text import redacted
-from sweeps.service.track.changes import Shipment
+from sweeps.service.track.content.changes import Shipment
 from sweeps.service.track.server import ServerError, checked_uri, run_page, ui_command
 from sweeps.service.track.tracker import unreachable
 from sweeps.service.trials import provenance

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.service.text import redacted
-from sweeps.service.track.changes import WRITER_TAG, Run
+from sweeps.service.track.content.changes import WRITER_TAG, Run
+from sweeps.service.track.content.records import DataSet, Point
 from sweeps.service.track.moved import follow
-from sweeps.service.track.records import DataSet, Point
 from sweeps.service.track.server import (
     ServerError,
     artifact_location,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from mucon.errors import InputError, Problem, some
 from sweeps.service.plan.sweep_folder import read_sweeps
 from sweeps.service.text import HIDDEN
-from sweeps.service.track.changes import WEIGHTS_TAG, Run
+from sweeps.service.track.content.changes import WEIGHTS_TAG, Run
+from sweeps.service.track.content.records import STATUS, Point, TrialRecord, read_record
 from sweeps.service.track.probe import probe
-from sweeps.service.track.records import STATUS, Point, TrialRecord, read_record
 from sweeps.service.track.server import ServerError, checked_uri, exists, unreachable
 from sweeps.service.track.sync import started_trials
 from sweeps.service.track.tracker import TRACKING_EXPERIMENT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from sweeps.service.track.changes import WRITER_TAG
+from sweeps.service.track.content.changes import WRITER_TAG
 from sweeps.service.trials import lease
 from sweeps.service.trials.results_folder import ResultsFolder
 

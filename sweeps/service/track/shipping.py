@@ -10,7 +10,7 @@ from pathlib import Path
 from mucon.errors import InputError
 from sweeps.service.plan.sweep_folder import Links, Outcome
 from sweeps.service.text import redacted
-from sweeps.service.track.changes import Shipment
+from sweeps.service.track.content.changes import Shipment
 from sweeps.service.track.tracker import Tracker
 from sweeps.service.trials.folder import TrialFolder
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from mucon.config import flatten
 from sweeps.service.plan.sweep_folder import Outcome, SweepInfo
 from sweeps.service.text import param_text
-from sweeps.service.track.changes import NOTE_TAG, WRITER_TAG, Run
-from sweeps.service.track.description import description, source_tags
-from sweeps.service.track.names import safe_name
-from sweeps.service.track.records import Point
+from sweeps.service.track.content.changes import NOTE_TAG, WRITER_TAG, Run
+from sweeps.service.track.content.description import description, source_tags
+from sweeps.service.track.content.names import safe_name
+from sweeps.service.track.content.records import Point
 from sweeps.service.trials.folder import State
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from sweeps.service.plan.sweep_folder import (
     write_links,
 )
 from sweeps.service.text import redacted
-from sweeps.service.track.changes import Shipment
+from sweeps.service.track.content.changes import Shipment
 from sweeps.service.track.tracker import PATIENCE_SECONDS, TRACKING_EXPERIMENT, Tracker
 from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.results_folder import ResultsFolder

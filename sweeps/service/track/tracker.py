@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 from mucon.errors import InputError, Problem
 from sweeps.service.plan.sweep_folder import Links, Outcome, SweepInfo
-from sweeps.service.track.changes import Shipment
-from sweeps.service.track.names import safe_name
+from sweeps.service.track.content.changes import Shipment
+from sweeps.service.track.content.names import safe_name
+from sweeps.service.track.content.records import read_record
 from sweeps.service.track.orphans import end_orphans
 from sweeps.service.track.probe import probe
-from sweeps.service.track.records import read_record
 from sweeps.service.track.server import (
     ServerError,
     check_connection,

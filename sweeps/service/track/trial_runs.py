@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from storage import failpoints
 from sweeps.service.plan.sweep_folder import SweepInfo
-from sweeps.service.track.changes import (
+from sweeps.service.track.content.changes import (
     HEARD_TAG,
     NAMES_TAG,
     NOTE_TAG,
@@ -22,9 +22,9 @@ from sweeps.service.track.changes import (
     changes,
     kept_tags,
 )
-from sweeps.service.track.description import source_tags, trial_description
-from sweeps.service.track.names import METRIC_NAMES
-from sweeps.service.track.records import STATUS, TrialRecord, artifacts
+from sweeps.service.track.content.description import source_tags, trial_description
+from sweeps.service.track.content.names import METRIC_NAMES
+from sweeps.service.track.content.records import STATUS, TrialRecord, artifacts
 from sweeps.service.track.server import ServerError
 from sweeps.service.track.sweep_run import SweepRun
 from sweeps.service.trials.folder import State, TrialFolder

@@ -246,7 +246,7 @@ def test_the_database_is_used_without_a_server_too(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a process as another user")
 def test_a_user_without_an_entry_in_the_password_database_has_a_number() -> None:
-    program = "import os; from sweeps.service.track.description import _user; os.setuid(54321); print(_user())"
+    program = "import os; from sweeps.service.track.content.description import _user; os.setuid(54321); print(_user())"
     kept = {name: value for name, value in os.environ.items() if name not in ("LOGNAME", "USER", "LNAME", "USERNAME")}
     said = subprocess.run([sys.executable, "-c", program], env=kept, capture_output=True, text=True, check=False)
     assert said.stdout.strip() == "54321", said.stderr

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from sweeps.service.plan.sweep_folder import Outcome, SweepInfo, write_sweep
-from sweeps.service.track.names import METRIC_NAMES
+from sweeps.service.track.content.names import METRIC_NAMES
 from sweeps.service.track.sync import sync
 from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.results_folder import ResultsFolder

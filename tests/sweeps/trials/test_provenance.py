@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from sweeps.service.run.worker import run_trial
-from sweeps.service.track.records import artifacts, read_record
+from sweeps.service.track.content.records import artifacts, read_record
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.provenance import MAX_PATCH_BYTES, Source, find_source
 from sweeps.service.trials.reading import TrialReading

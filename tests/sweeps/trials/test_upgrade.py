@@ -22,7 +22,7 @@ import pytest
 
 from sweeps.service.cli import main
 from sweeps.service.run.worker import run_trial
-from sweeps.service.track.records import artifacts, read_record
+from sweeps.service.track.content.records import artifacts, read_record
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import State, TrialFolder
 from sweeps.service.trials.json_files import write_json

@@ -11,7 +11,7 @@ from pathlib import Path
 from mucon.config import flatten
 from sweeps.service.plan.sweep_folder import SweepInfo
 from sweeps.service.text import in_markdown, param_text
-from sweeps.service.track.records import TrialRecord
+from sweeps.service.track.content.records import TrialRecord
 
 MAX_DESCRIPTION_CHARACTERS = 7500
 """The server truncates descriptions at 8,000 characters."""

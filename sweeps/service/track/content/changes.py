@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from mucon.errors import some
 from sweeps.service.text import redacted
-from sweeps.service.track.names import METRIC_NAMES
-from sweeps.service.track.records import Point, TrialRecord
+from sweeps.service.track.content.names import METRIC_NAMES
+from sweeps.service.track.content.records import Point, TrialRecord
 
 POINTS_PER_BATCH = 800
 PARAMS_PER_BATCH = 100

@@ -13,7 +13,7 @@ from typing import Any
 from mucon.config import flatten
 from mucon.metrics.catalogue import WITHOUT
 from sweeps.service.text import param_text
-from sweeps.service.track.names import curve_name, safe_names, score_name
+from sweeps.service.track.content.names import curve_name, safe_names, score_name
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.journal import Record
