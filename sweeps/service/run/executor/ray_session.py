@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -50,6 +51,8 @@ def ray_session(folder: str | None = None, cpus: int | None = None) -> Iterator[
     if address:
         ray.init(address=address, **quiet)
     else:
+        # with the packages of ray[default], the agent of the dashboard would open two ports that nobody needs here
+        sys.modules.setdefault("ray.dashboard.optional_deps", None)  # type: ignore[arg-type]
         ray.init(
             address="local",
             _temp_dir=folder,
