@@ -17,11 +17,15 @@ import pytest
 
 from mucon import cli
 from sweeps.service import cli as sweeps_cli
-from sweeps.service.commands.options import experiments
+from sweeps.service.commands.options import experiment_named, experiments
+from sweeps.service.commands.run import script_parser
 from tests.helpers.annotation_folders import write_annotations
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("data", "training", "sweeps", "results"))]
+CLUSTERS = [ROOT / "docs" / "clusters.md", *sorted((ROOT / "docs" / "clusters").glob("*.md"))]
+"""Pages whose blocks marked `sh` have commands of other programs, which need a cluster."""
+NAMED = ("data", "training", "sweeps", "results")
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in NAMED), *CLUSTERS]
 OTHERS = sorted({*(ROOT / "docs").glob("*.md"), ROOT / "CONTRIBUTING.md"} - {*PAGES})
 ACTIONS = ("SEATED", "STANDING_UP", "WALKING", "UNLABELLED")
 
@@ -118,6 +122,21 @@ def test_pages_without_examples_have_no_command_that_no_test_runs() -> None:
     for page in OTHERS:
         programs = {line.split()[0] for line in commands(page)}
         assert programs <= {"make"}, page
+
+
+def test_commands_of_clusters_are_shell_and_name_sweeps_options_and_files_that_exist() -> None:
+    for page in CLUSTERS:
+        text = page.read_text(encoding="utf-8")
+        for block in code_blocks(text, "sh"):
+            parsed = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True, check=False)
+            assert parsed.returncode == 0, (page, parsed.stderr)
+            for line in block.replace("\\\n", " ").splitlines():
+                _, found, sweep = line.partition("   #")[0].partition("python sweeps/")
+                if found:
+                    name, *words = shlex.split(sweep)
+                    script_parser(experiment_named(name.removesuffix(".py")), None).parse(words)
+        for file in re.findall(r"(?<![\w/.-])(?:sweeps|tests|docs)/[\w/-]+\.\w+", text):
+            assert (ROOT / file).exists(), (page, file)
 
 
 def test_named_sweeps_targets_pages_and_files_exist() -> None:
