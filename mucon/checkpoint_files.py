@@ -1,7 +1,8 @@
 """The files of a checkpoint, the same for every method: safetensors weights and readable JSON, no pickle.
 
 `FOLDER/weights.safetensors`, `config.json`, `vocabulary.json` and `state.json` (format version, method, size of the
-network, progress); `data.json` with the data that it was trained on, see `mucon.identity.trained_on`;
+network, progress); `data.json` with the data that it was trained on, see `mucon.identity.trained_on`; `contract.json`
+once training has finished, see `mucon.identity.contract`;
 `optimiser.safetensors` if the optimiser keeps state of its own; `training.json` once training has finished, if
 inference needs facts about the training videos. A new checkpoint is written beside the old one, or in the writer's
 staging folder, and replaces it by one exchange or by renaming, so that a complete checkpoint exists at any time. Once
@@ -27,7 +28,9 @@ from torch import Tensor, nn
 
 from mucon.configuration import DEFAULT_METHOD
 from mucon.errors import InputError, Problem
+from mucon.identity.contract import Contract
 from mucon.identity.trained_on import TrainedOn
+from mucon.videos import Source
 from mucon.vocabulary import Vocabulary
 from storage.failpoints import reach
 from storage.fencing import ALONE, SupersededError, Writer
@@ -38,6 +41,7 @@ STATE = "state.json"
 CONFIG = "config.json"
 FACTS = "training.json"
 DATA = "data.json"
+CONTRACT = "contract.json"
 WEIGHTS = "weights.safetensors"
 OPTIMISER = "optimiser.safetensors"
 _VOCABULARY = "vocabulary.json"
@@ -76,6 +80,7 @@ class Saved:
         optimiser: the optimiser's own tensors, on the CPU; empty if it has none.
         facts: facts about the training videos as plain values, or None.
         trained_on: the data of the training; None in checkpoints of earlier versions and in imported ones.
+        contract: what the model expects of features; None before training finishes.
     """
 
     method: str
@@ -87,6 +92,7 @@ class Saved:
     optimiser: Mapping[str, Tensor] = field(default_factory=dict)
     facts: Mapping[str, Any] | None = None
     trained_on: TrainedOn | None = None
+    contract: Contract | None = None
 
 
 def weights_sha256(model: nn.Module) -> str:
@@ -133,6 +139,8 @@ def _write_files(fresh: Path, saved: Saved, writer: Writer) -> None:
         _write_json(fresh / FACTS, saved.facts)
     if saved.trained_on is not None:
         _write_json(fresh / DATA, saved.trained_on.to_dict())
+    if saved.contract is not None:
+        _write_json(fresh / CONTRACT, saved.contract.to_dict())
     _write_json(fresh / CONFIG, saved.config)
     _write_json(fresh / _VOCABULARY, saved.vocabulary.to_dict())
     state = {"format_version": FORMAT_VERSION, "method": saved.method, "size": dict(saved.size)}
@@ -190,21 +198,20 @@ def read(folder: Path) -> Saved:
     """
     place = _existing(folder)
     state = _state(place)
-    with parsing(place / _VOCABULARY):
-        vocabulary = Vocabulary.from_dict(_read_json(place / _VOCABULARY))
     with parsing(place / STATE):
         size, progress = dict(state["size"]), Progress(**state["progress"])
     optimiser = place / OPTIMISER
     return Saved(
         method=str(state.get("method", DEFAULT_METHOD)),
         config=_read_json(place / CONFIG),
-        vocabulary=vocabulary,
+        vocabulary=_vocabulary(place / _VOCABULARY),
         size=size,
         progress=progress,
         weights=_tensors(place / WEIGHTS),
         optimiser=_tensors(optimiser) if optimiser.exists() else {},
         facts=_read_json(place / FACTS) if (place / FACTS).exists() else None,
         trained_on=_trained_on(place / DATA),
+        contract=_contract(place / CONTRACT),
     )
 
 
@@ -215,6 +222,26 @@ def trained_on(folder: Path) -> TrainedOn | None:
         InputError: no checkpoint, or a damaged record.
     """
     return _trained_on(_existing(folder) / DATA)
+
+
+def contract_of(folder: Path) -> Contract:
+    """The feature contract of a checkpoint folder; without statistics if its version had none.
+
+    Raises:
+        InputError: no checkpoint, another format version, or damaged files.
+    """
+    place = _existing(folder)
+    written = _contract(place / CONTRACT)
+    if written is not None:
+        return written
+    data = _trained_on(place / DATA)
+    times = Source() if data is None else data.source
+    with parsing(place / STATE):
+        dim = int(_state(place)["size"]["dim"])
+    return Contract(
+        dim=dim, vocabulary=_vocabulary(place / _VOCABULARY),
+        fps=times.fps, window=times.window, stride=times.stride, offset=times.offset,
+    )  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -295,6 +322,18 @@ def _trained_on(path: Path) -> TrainedOn | None:
         return None
     with parsing(path):
         return TrainedOn.from_dict(_read_json(path))
+
+
+def _contract(path: Path) -> Contract | None:
+    if not path.exists():
+        return None
+    with parsing(path):
+        return Contract.from_dict(_read_json(path))
+
+
+def _vocabulary(path: Path) -> Vocabulary:
+    with parsing(path):
+        return Vocabulary.from_dict(_read_json(path))
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:

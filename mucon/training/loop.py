@@ -22,6 +22,7 @@ from mucon import checkpoint_files as files
 from mucon.checkpoint_files import Progress, Saved
 from mucon.device import full_precision, gpu_count, peak_memory
 from mucon.errors import Diverged, InputError, Interrupted, Problem
+from mucon.identity.contract import Contract
 from mucon.identity.trained_on import TrainedOn
 from mucon.training.feed import Feed
 from mucon.training_config import CHECKPOINT_SECONDS
@@ -333,6 +334,10 @@ class Loop:
         return self.spent_before + time.perf_counter() - self.began
 
     def _save(self, progress: Progress) -> None:
-        saved = replace(self.learner.saved(progress), trained_on=self.learner.trained_on)
+        learner = self.learner
+        saved = replace(learner.saved(progress), trained_on=learner.trained_on)
+        if progress.finished:
+            contract = Contract.of(learner.videos, saved.vocabulary, learner.trained_on.source)
+            saved = replace(saved, contract=contract)
         files.write(self.path, saved, self.writer)
         self.progress, self.saved_at = progress, time.monotonic()
