@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -28,6 +27,7 @@ from mucon.checkpoint_files import (
 )
 from mucon.config import TrainConfig
 from mucon.configuration import DEFAULT_METHOD
+from mucon.decoding.fusion import TrainingFacts
 from mucon.errors import InputError, Problem
 from mucon.identity.trained_on import TrainedOn
 from mucon.model import MuConNetwork, NetworkSize, build_model
@@ -45,30 +45,6 @@ __all__ = [
     "trained_on",
     "weights_sha256",
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingFacts:
-    """Facts about the training videos that inference may use; computed when training finishes.
-
-    Attributes:
-        transcripts: the distinct ones, sorted.
-        mean_lengths: `[N]` mean frames of a segment of each action, in the network's own alignment.
-        frame_shares: `[N]` share of each action in the frames, in the network's own alignment.
-    """
-
-    transcripts: tuple[tuple[int, ...], ...]
-    mean_lengths: tuple[float, ...]
-    frame_shares: tuple[float, ...]
-
-    @classmethod
-    def from_dict(cls, value: Mapping[str, Any]) -> Self:
-        """The inverse of `dataclasses.asdict`."""
-        return cls(
-            transcripts=tuple(tuple(transcript) for transcript in value["transcripts"]),
-            mean_lengths=tuple(value["mean_lengths"]),
-            frame_shares=tuple(value["frame_shares"]),
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,12 @@ import torch
 from torch import Tensor
 
 from mucon.errors import check_ranges
+from mucon.segments import SHORTEST
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 MaskShape = Literal["box", "bell", "trapezoid"]
-SHORTEST = 1e-6
-"""Frames; predicted lengths are raised to it, because 1 / length and its gradient must be finite."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

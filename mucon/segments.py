@@ -11,6 +11,9 @@ from numpy.typing import ArrayLike
 
 from mucon.arrays import Ints
 
+SHORTEST = 1e-6
+"""Frames; predicted lengths are raised to it, because 1 / length and its gradient must be finite."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segmentation:

@@ -24,19 +24,12 @@ from torch import Tensor
 
 from mucon.checkpoint import Checkpoint
 from mucon.decoding.config import DecodingConfig
+from mucon.decoding.fusion import align, best_candidate, best_training_transcript, evidence, known_facts
 from mucon.decoding.rounding import largest_remainder
 from mucon.device import full_precision
 from mucon.errors import InputError
-from mucon.inference.fusion import (
-    align,
-    best_candidate,
-    best_training_transcript,
-    evidence,
-    facts_of,
-    frames_of,
-    named_lengths,
-)
 from mucon.inference.requests import TASKS, Prediction, check_request, likeliest_actions, transcript_problems
+from mucon.masks import absolute_lengths
 from mucon.model import Decoded, MuConNetwork
 from mucon.model.segment_branch import Encoded
 from mucon.segments import Segmentation
@@ -168,6 +161,14 @@ class _Named(NamedTuple):
     cut: bool
 
 
+def frames_of(log_lengths: Tensor, n_frames: int) -> NDArray[np.float64]:
+    """Converts relative log lengths `[M]` of the segment branch to real frames `[M]` that sum to T."""
+    if not len(log_lengths):
+        return np.zeros(0)
+    frames: NDArray[np.float64] = absolute_lengths(log_lengths.double(), n_frames).cpu().numpy()
+    return frames
+
+
 def _timed(compute: Callable[[], R]) -> tuple[R, float]:
     """The result of a function and its seconds."""
     started = time.perf_counter()
@@ -213,12 +214,14 @@ def _begin_full(
     checkpoint: Checkpoint, seen: _Seen, named: _Named, decoding: DecodingConfig
 ) -> Callable[[], Segmentation]:
     """`full` with the segment branch's transcripts."""
-    values = evidence(seen.log_probs, checkpoint, decoding)
+    values = evidence(seen.log_probs.cpu().numpy(), checkpoint.facts, decoding)
     if decoding.beam > 1:
         transcripts = checkpoint.model.likeliest_segments(named.encoded, decoding.beam)
         if not named.decoded.cut and named.decoded.transcript not in [one.transcript for one in transcripts]:
             transcripts = (*transcripts, named.decoded)  # so that a beam never scores below the greedy transcript
-        return partial(best_candidate, values, named_lengths(transcripts, len(values)), decoding)
+        return partial(
+            best_candidate, values, [(one, frames_of(one.log_lengths, len(values))) for one in transcripts], decoding
+        )
     if not len(named.transcript):
         return partial(Segmentation.of, [], [])
     return partial(align, values, named.transcript, named.lengths, decoding)
@@ -228,8 +231,8 @@ def _begin_full_of_training(
     checkpoint: Checkpoint, seen: _Seen, decoding: DecodingConfig
 ) -> Callable[[], Segmentation]:
     """`full` with the transcripts of the training videos."""
-    values = evidence(seen.log_probs, checkpoint, decoding)
-    return partial(best_training_transcript, values, facts_of(checkpoint, "decoding.transcripts"), decoding)
+    values = evidence(seen.log_probs.cpu().numpy(), checkpoint.facts, decoding)
+    return partial(best_training_transcript, values, known_facts(checkpoint.facts, "decoding.transcripts"), decoding)
 
 
 def _end(begun: Mapping[str, _Begun]) -> Prediction:
@@ -310,7 +313,7 @@ def aligned(
         log_probs = torch.log_softmax(outputs.latent_logits, dim=1)[outputs.latent_of_frame]
     lengths = frames_of(outputs.log_lengths, n_frames)
     values = log_probs.cpu().numpy()
-    fused = evidence(log_probs, checkpoint, chosen) if "full" in predictions else values
+    fused = evidence(values, checkpoint.facts, chosen) if "full" in predictions else values
     ends: dict[str, Callable[[], Segmentation]] = {
         "frames": lambda: align(values, given, lengths, DecodingConfig(length_prior="none")),
         "segments": lambda: Segmentation(given, largest_remainder(lengths, n_frames)),

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mucon.masks import (
-    SHORTEST,
     MaskConfig,
     MaskShape,
     _gathered_per_latent,
@@ -23,6 +22,7 @@ from mucon.masks import (
     template,
 )
 from mucon.model.backbone import latent_index
+from mucon.segments import SHORTEST
 from tests.helpers import oracles_core as oracles
 from tests.helpers.refusals import refused
 

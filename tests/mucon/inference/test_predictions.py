@@ -11,11 +11,11 @@ from torch import Tensor
 
 from mucon.checkpoint import Checkpoint, Progress, weights_sha256
 from mucon.decoding.config import DecodingConfig
+from mucon.decoding.fusion import align, length_prior
 from mucon.decoding.length_priors import Flat, Poisson, PoissonPerClass
 from mucon.decoding.rounding import largest_remainder
 from mucon.errors import InputError
 from mucon.inference import PREDICTIONS, align_transcript, predict
-from mucon.inference.fusion import align, length_prior
 from mucon.inference.predictions import begin
 from mucon.masks import absolute_lengths
 from mucon.model import NetworkSize, build_model

@@ -15,12 +15,12 @@ from mucon.checkpoint import Checkpoint, TrainingFacts
 from mucon.decoding.alignment import best_lengths
 from mucon.decoding.class_means import class_mean_lengths
 from mucon.decoding.config import DecodingConfig
+from mucon.decoding.fusion import best_candidate, evidence
 from mucon.decoding.length_priors import Poisson, PoissonPerClass
 from mucon.decoding.published import published_lengths
 from mucon.errors import Interrupted
 from mucon.evaluation import evaluate
 from mucon.inference import MuConPredictor, align_transcript, predict
-from mucon.inference.fusion import best_candidate, evidence
 from mucon.inference.training_facts import training_facts
 from mucon.masks import absolute_lengths
 from mucon.model import Decoded
@@ -175,10 +175,10 @@ def with_shares(shares: tuple[float, ...], seed: int = 0) -> Checkpoint:
 
 def test_a_class_prior_is_divided_by_and_a_class_that_is_never_seen_by_a_little():
     given = with_shares((0.5, 0.5, 0.0, 0.0))
-    log_probs = network_output(given.model, features(20))[0]
-    found = evidence(log_probs, given, DecodingConfig(class_prior="training"))
-    np.testing.assert_allclose(found, log_probs.numpy() - np.log([0.5, 0.5, 1e-6, 1e-6]), rtol=1e-6)
-    assert np.array_equal(evidence(log_probs, given, DecodingConfig()), log_probs.numpy())
+    log_probs = network_output(given.model, features(20))[0].numpy()
+    found = evidence(log_probs, given.facts, DecodingConfig(class_prior="training"))
+    np.testing.assert_allclose(found, log_probs - np.log([0.5, 0.5, 1e-6, 1e-6]), rtol=1e-6)
+    assert np.array_equal(evidence(log_probs, given.facts, DecodingConfig()), log_probs)
 
 
 def test_equal_shares_change_no_alignment_and_others_do():

@@ -1,20 +1,19 @@
-"""Fuses the evidence of the frame branch with the transcripts and lengths of the segment branch: `full`.
+"""Fuses the evidence of the frame branch with the transcripts and lengths of the segment branch, on arrays: `full`.
 
-`frames_of` and `evidence` read tensors. Everything else works on arrays and releases the interpreter lock while it
-decodes.
+Everything here releases the interpreter lock while it decodes. Does not import torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from mucon.arrays import Ints
-from mucon.checkpoint import Checkpoint, TrainingFacts
 from mucon.decoding.alignment import best_lengths
 from mucon.decoding.class_means import class_mean_lengths
 from mucon.decoding.config import DecodingConfig
@@ -24,8 +23,6 @@ from mucon.decoding.published import published_lengths
 from mucon.decoding.spread_priors import Gaussian, LogNormal, NegativeBinomial
 from mucon.decoding.transcripts import Candidate, best_joint, best_of_transcripts
 from mucon.errors import InputError, Problem
-from mucon.masks import absolute_lengths
-from mucon.model import Decoded
 from mucon.segments import Segmentation
 
 LEAST_SHARE = 1e-6
@@ -39,25 +36,54 @@ PUBLISHED_LENGTH = 2000
 """Longest segment of the published program's decoder, in frames."""
 
 
-def frames_of(log_lengths: Tensor, n_frames: int) -> NDArray[np.float64]:
-    """Converts relative log lengths `[M]` of the segment branch to real frames `[M]` that sum to T."""
-    if not len(log_lengths):
-        return np.zeros(0)
-    frames: NDArray[np.float64] = absolute_lengths(log_lengths.double(), n_frames).cpu().numpy()
-    return frames
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingFacts:
+    """Facts about the training videos that inference may use; computed when training finishes.
+
+    Attributes:
+        transcripts: the distinct ones, sorted.
+        mean_lengths: `[N]` mean frames of a segment of each action, in the network's own alignment.
+        frame_shares: `[N]` share of each action in the frames, in the network's own alignment.
+    """
+
+    transcripts: tuple[tuple[int, ...], ...]
+    mean_lengths: tuple[float, ...]
+    frame_shares: tuple[float, ...]
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Self:
+        """The inverse of `dataclasses.asdict`."""
+        return cls(
+            transcripts=tuple(tuple(transcript) for transcript in value["transcripts"]),
+            mean_lengths=tuple(value["mean_lengths"]),
+            frame_shares=tuple(value["frame_shares"]),
+        )
 
 
-def evidence(log_probs: Tensor, checkpoint: Checkpoint, decoding: DecodingConfig) -> NDArray[np.floating]:
+class Transcript(Protocol):
+    """A transcript that the segment branch has decoded."""
+
+    @property
+    def transcript(self) -> tuple[int, ...]:
+        """Action ids without the end symbol."""
+
+    @property
+    def log_prob(self) -> float:
+        """Log probability of the transcript."""
+
+
+def evidence(
+    log_probs: NDArray[np.floating], facts: TrainingFacts | None, decoding: DecodingConfig
+) -> NDArray[np.floating]:
     """`[T, N]`: the frames' log probabilities, minus the log of each action's prior if `class_prior` asks for it.
 
     Raises:
-        InputError: the checkpoint contains no facts about the training videos.
+        InputError: the facts about the training videos are needed and absent.
     """
-    values: NDArray[np.floating] = log_probs.cpu().numpy()
     if decoding.class_prior == "none":
-        return values
-    shares = np.maximum(np.asarray(facts_of(checkpoint, "decoding.class_prior").frame_shares), LEAST_SHARE)
-    divided: NDArray[np.floating] = values - np.log(shares)
+        return log_probs
+    shares = np.maximum(np.asarray(known_facts(facts, "decoding.class_prior").frame_shares), LEAST_SHARE)
+    divided: NDArray[np.floating] = log_probs - np.log(shares)
     return divided
 
 
@@ -80,14 +106,9 @@ def best_training_transcript(
     return Segmentation(np.asarray(facts.transcripts[index], dtype=np.int64), lengths)
 
 
-def named_lengths(named: Sequence[Decoded], n_frames: int) -> list[tuple[Decoded, NDArray[np.float64]]]:
-    """The transcripts of a beam, each with its predicted lengths `[M]` in frames."""
-    return [(one, frames_of(one.log_lengths, n_frames)) for one in named]
-
-
 def best_candidate(
     log_probs: NDArray[np.floating],
-    named: Sequence[tuple[Decoded, NDArray[np.float64]]],
+    named: Sequence[tuple[Transcript, NDArray[np.float64]]],
     decoding: DecodingConfig,
 ) -> Segmentation:
     """The transcript of a beam with the highest joint score for the evidence `[T, N]`.
@@ -116,13 +137,13 @@ def _prefix_tree(transcripts: tuple[tuple[int, ...], ...]) -> PrefixTree:
     return PrefixTree.of(transcripts)
 
 
-def facts_of(checkpoint: Checkpoint, setting: str) -> TrainingFacts:
-    """The facts about the training videos that a setting of decoding needs.
+def known_facts(facts: TrainingFacts | None, setting: str) -> TrainingFacts:
+    """Facts about the training videos that a setting of decoding needs.
 
     Raises:
-        InputError: the checkpoint contains none.
+        InputError: there are none.
     """
-    if checkpoint.facts is None:
+    if facts is None:
         raise InputError(
             Problem(
                 rule="missing",
@@ -132,7 +153,7 @@ def facts_of(checkpoint: Checkpoint, setting: str) -> TrainingFacts:
                 hint="evaluate it with the store that it was trained on",
             )
         )
-    return checkpoint.facts
+    return facts
 
 
 def align(
