@@ -111,7 +111,12 @@ class Predictor(Protocol):
         """
 
     def begin(
-        self, features: Tensor, *, predictions: Sequence[str] = ..., decoding: DecodingConfig | None = None
+        self,
+        features: Tensor,
+        *,
+        predictions: Sequence[str] = ...,
+        decoding: DecodingConfig | None = None,
+        alternatives: int = 0,
     ) -> Callable[[], Prediction]:
         """Runs the network and returns a function that decodes.
 
@@ -122,10 +127,11 @@ class Predictor(Protocol):
             features: `[T, D]` on the predictor's device, T >= 1.
             predictions: names to predict; by default all.
             decoding: choices of decoding; by default those of the configuration.
+            alternatives: most alternatives to the main prediction, see `Prediction.alternatives`.
 
         Raises:
-            InputError: an unknown prediction, features of another shape, or decoding choices (rule `unsupported`) for
-                a method that has none.
+            InputError: an unknown prediction, features of another shape, or decoding choices or alternatives (rule
+                `unsupported`) for a method that has none.
         """
 
     def frame_log_probs(self, features: Tensor) -> Tensor:

@@ -28,6 +28,7 @@ from mucon.decoding.fusion import align, best_candidate, best_training_transcrip
 from mucon.decoding.rounding import largest_remainder
 from mucon.device import full_precision
 from mucon.errors import InputError
+from mucon.inference.alternatives import check_alternatives, ranked, with_alternatives
 from mucon.inference.requests import TASKS, Prediction, check_request, likeliest_actions, transcript_problems
 from mucon.masks import absolute_lengths
 from mucon.model import Decoded, MuConNetwork
@@ -85,20 +86,30 @@ def begin(
     *,
     predictions: Sequence[str] = PREDICTIONS,
     decoding: DecodingConfig | None = None,
+    alternatives: int = 0,
 ) -> Callable[[], Prediction]:
     """Runs the network, the first half of `predict`, and returns a function that decodes, the second half.
 
     The function may run in another thread while this one continues with the next recording. A prediction that is
     undefined for the recording is in `Prediction.undefined`.
 
+    Args:
+        checkpoint: as for `predict`.
+        features: as for `predict`.
+        predictions: as for `predict`.
+        decoding: as for `predict`.
+        alternatives: most alternatives to `full`, from a beam that is at least wide enough for them; they leave `full`
+            as it is.
+
     Raises:
-        InputError: as `predict`, except for undefined predictions.
+        InputError: as `predict`, except for undefined predictions; or alternatives without `full` or without a beam.
     """
     check_request(features, checkpoint.model.size.dim, predictions, PREDICTIONS)
     decoding = decoding or checkpoint.config.decoding
     model, named_by_network = checkpoint.model, decoding.transcripts == "segment_branch"
     seen, seconds = _timed(partial(_see, model, features))
     begun: dict[str, _Begun] = {}
+    check_alternatives(alternatives, "full" if "full" in predictions else predictions[0], decoding)
     if "frames" in predictions:
         frames, own = _timed(partial(_now, partial(likeliest_actions, seen.log_probs)))
         begun["frames"] = _Begun(frames, seconds + own)
@@ -113,7 +124,12 @@ def begin(
     if "full" in predictions and not named_by_network:
         end, own = _timed(partial(_begin_full_of_training, checkpoint, seen, decoding))
         begun["full"] = _Begun(end, seconds + own)
-    return partial(_end, {name: begun[name] for name in predictions})
+    end_all = partial(_end, {name: begun[name] for name in predictions}, seen)
+    if not alternatives:
+        return end_all
+    beam = _beam(checkpoint, named, max(decoding.beam, alternatives + 1), len(features))
+    values = evidence(seen.log_probs.cpu().numpy(), checkpoint.facts, decoding)
+    return lambda: with_alternatives(end_all(), ranked(values, beam, decoding), alternatives)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,15 +232,20 @@ def _begin_full(
     """`full` with the segment branch's transcripts."""
     values = evidence(seen.log_probs.cpu().numpy(), checkpoint.facts, decoding)
     if decoding.beam > 1:
-        transcripts = checkpoint.model.likeliest_segments(named.encoded, decoding.beam)
-        if not named.decoded.cut and named.decoded.transcript not in [one.transcript for one in transcripts]:
-            transcripts = (*transcripts, named.decoded)  # so that a beam never scores below the greedy transcript
-        return partial(
-            best_candidate, values, [(one, frames_of(one.log_lengths, len(values))) for one in transcripts], decoding
-        )
+        return partial(best_candidate, values, _beam(checkpoint, named, decoding.beam, len(values)), decoding)
     if not len(named.transcript):
         return partial(Segmentation.of, [], [])
     return partial(align, values, named.transcript, named.lengths, decoding)
+
+
+def _beam(
+    checkpoint: Checkpoint, named: _Named, width: int, n_frames: int
+) -> list[tuple[Decoded, NDArray[np.float64]]]:
+    """The transcripts of a beam with their predicted lengths in frames."""
+    transcripts = checkpoint.model.likeliest_segments(named.encoded, width)
+    if not named.decoded.cut and named.decoded.transcript not in [one.transcript for one in transcripts]:
+        transcripts = (*transcripts, named.decoded)  # so that a beam never scores below the greedy transcript
+    return [(one, frames_of(one.log_lengths, n_frames)) for one in transcripts]
 
 
 def _begin_full_of_training(
@@ -235,7 +256,7 @@ def _begin_full_of_training(
     return partial(best_training_transcript, values, known_facts(checkpoint.facts, "decoding.transcripts"), decoding)
 
 
-def _end(begun: Mapping[str, _Begun]) -> Prediction:
+def _end(begun: Mapping[str, _Begun], seen: _Seen) -> Prediction:
     seconds: dict[str, float] = {}
 
     def timed(name: str, one: _Begun) -> Segmentation:
@@ -244,7 +265,8 @@ def _end(begun: Mapping[str, _Begun]) -> Prediction:
         return segmentation
 
     ends = {name: partial(timed, name, one) for name, one in begun.items()}
-    return replace(Prediction.of(ends, cut=any(one.cut for one in begun.values())), seconds=seconds)
+    prediction = Prediction.of(ends, cut=any(one.cut for one in begun.values()))
+    return replace(prediction, seconds=seconds).with_confidences(seen.log_probs.cpu().numpy())
 
 
 def align_transcript(
@@ -319,4 +341,4 @@ def aligned(
         "segments": lambda: Segmentation(given, largest_remainder(lengths, n_frames)),
         "full": lambda: align(fused, given, lengths, chosen),
     }
-    return Prediction.of({name: ends[name] for name in predictions})
+    return Prediction.of({name: ends[name] for name in predictions}).with_confidences(values)

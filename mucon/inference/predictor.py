@@ -87,10 +87,15 @@ class MuConPredictor:
         return MuConPredictor(dataclasses.replace(self.checkpoint, facts=facts))
 
     def begin(
-        self, features: Tensor, *, predictions: Sequence[str] = PREDICTIONS, decoding: DecodingConfig | None = None
+        self,
+        features: Tensor,
+        *,
+        predictions: Sequence[str] = PREDICTIONS,
+        decoding: DecodingConfig | None = None,
+        alternatives: int = 0,
     ) -> Callable[[], Prediction]:
         """Runs the network and returns the function that decodes."""
-        return begin(self.checkpoint, features, predictions=predictions, decoding=decoding)
+        return begin(self.checkpoint, features, predictions=predictions, decoding=decoding, alternatives=alternatives)
 
     @full_precision()
     def frame_log_probs(self, features: Tensor) -> Tensor:

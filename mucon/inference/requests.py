@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from mucon.errors import InputError, Problem
@@ -14,6 +16,21 @@ from mucon.vocabulary import Vocabulary
 
 TASKS = ("segmentation", "alignment")
 """Tasks: the model names the segments, or their transcript is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another segmentation of a recording with its score.
+
+    Attributes:
+        segmentation: T frames, with another transcript than the prediction.
+        score: joint log score: log probability of the transcript, plus log probabilities of the actions in all frames,
+            plus log prior of the lengths. It is not normalised: differences between the segmentations of one recording
+            mean something, values alone do not.
+    """
+
+    segmentation: Segmentation
+    score: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +46,18 @@ class Prediction:
             segmentation; empty in alignment.
         undefined: by name of the prediction, the reason for which the recording has none, such as a length cap with
             which its segments cannot fill it.
+        confidences: by name of the prediction, the confidence of each segment, see `mean_probabilities`.
+        score: joint log score of `full`, see `Alternative`; None unless alternatives were requested.
+        alternatives: the next best segmentations instead of `full`, the best first; empty unless requested.
     """
 
     segmentations: dict[str, Segmentation]
     cut: bool
     seconds: dict[str, float] = field(default_factory=dict)
     undefined: dict[str, InputError] = field(default_factory=dict)
+    confidences: dict[str, tuple[float | None, ...]] = field(default_factory=dict)
+    score: float | None = None
+    alternatives: tuple[Alternative, ...] = ()
 
     @classmethod
     def of(cls, ends: Mapping[str, Callable[[], Segmentation]], *, cut: bool = False) -> Self:
@@ -48,6 +71,11 @@ class Prediction:
                 undefined[name] = error.with_traceback(None)  # a traceback keeps arrays in memory
         return cls(segmentations, cut, undefined=undefined)
 
+    def with_confidences(self, log_probs: NDArray[np.floating]) -> Self:
+        """Itself, with the confidences of all segments from the log probabilities `[T, N]` of the frame branch."""
+        confidences = {name: mean_probabilities(log_probs, one) for name, one in self.segmentations.items()}
+        return replace(self, confidences=confidences)
+
     def whole(self) -> Self:
         """Itself, with all predictions.
 
@@ -58,6 +86,32 @@ class Prediction:
             distinct = dict.fromkeys(self.undefined.values())  # predictions may share their reason
             raise InputError(problem for error in distinct for problem in error.problems)
         return self
+
+
+def mean_probabilities(log_probs: NDArray[np.floating], segmentation: Segmentation) -> tuple[float | None, ...]:
+    """The confidence of each segment: the posterior probability of its action, averaged over its frames.
+
+    The confidence of a segment with action `a` and the frames `s` to `e - 1` is the mean of `p(a | x, t)` over them,
+    where `p(. | x, t)` is the distribution of the frame branch over the N actions in frame t. It is a number from 0 to
+    1, whatever the length of the segment; how the transcript was found does not affect it.
+
+    Source: the distribution is that of the frame branch (paper, section 4.2); the paper does not define a confidence.
+
+    Args:
+        log_probs: `[T, N]` of the frame branch.
+        segmentation: segments of together T frames, or none.
+
+    Returns:
+        One number per segment; None for a segment without frames.
+
+    >>> log_probs = np.log([[0.75, 0.25], [0.25, 0.75], [0.5, 0.5]])
+    >>> mean_probabilities(log_probs, Segmentation.of([0, 1], [2, 1]))
+    (0.5, 0.5)
+    """
+    return tuple(
+        float(np.exp(log_probs[start:stop, action]).mean(dtype=np.float64)) if stop > start else None
+        for action, start, stop in segmentation.spans()
+    )
 
 
 def likeliest_actions(log_probs: Tensor) -> Segmentation:

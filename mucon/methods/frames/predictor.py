@@ -75,10 +75,18 @@ class FramePredictor:
 
     @full_precision()
     def begin(
-        self, features: Tensor, *, predictions: Sequence[str] = PREDICTIONS, decoding: DecodingConfig | None = None
+        self,
+        features: Tensor,
+        *,
+        predictions: Sequence[str] = PREDICTIONS,
+        decoding: DecodingConfig | None = None,
+        alternatives: int = 0,
     ) -> Callable[[], Prediction]:
         """Classifies the frames; the returned function has nothing left to compute."""
         check_request(features, self.dim, predictions, PREDICTIONS)
+        if alternatives:
+            message = f"the method {self.method} has no alternatives"
+            raise InputError(Problem(rule="unsupported", place="alternatives", value=alternatives, message=message))
         if decoding is not None:
             message = f"the method {self.method} has no decoding choices"
             raise InputError(Problem(rule="unsupported", place="decoding", message=message))
@@ -87,7 +95,8 @@ class FramePredictor:
         prediction = Prediction.of(dict.fromkeys(predictions, lambda: likeliest_actions(log_probs)))
         seconds = time.perf_counter() - started
         timed = dataclasses.replace(prediction, seconds=dict.fromkeys(prediction.segmentations, seconds))
-        return lambda: timed
+        confident = timed.with_confidences(log_probs.cpu().numpy())
+        return lambda: confident
 
     @full_precision()
     def frame_log_probs(self, features: Tensor) -> Tensor:
