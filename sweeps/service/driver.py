@@ -18,7 +18,6 @@ from sweeps.service.report.watching import watched
 from sweeps.service.run.budget.admission import balanced
 from sweeps.service.run.budget.budgeting import Budgeting
 from sweeps.service.run.budget.limits import Budget
-from sweeps.service.run.causes import Cause, cause_of, storage_reason
 from sweeps.service.run.executor.engine import Ending, run_trials
 from sweeps.service.run.executor.ray_environment import check_ray_folder, set_ray_environment
 from sweeps.service.run.executor.workplace import Workplace
@@ -33,6 +32,7 @@ from sweeps.service.tables.standing import Standing
 from sweeps.service.text import say, wrapped
 from sweeps.service.track.compare import registered_trials
 from sweeps.service.track.tracked import Tracked, is_tracked
+from sweeps.service.triage.causes import Cause, cause_of, storage_reason
 from sweeps.service.triage.failures import failure_lines, failures_of
 from sweeps.service.trials import lease
 from sweeps.service.trials.cell_results import CellResult, keys_to_run

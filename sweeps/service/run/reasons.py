@@ -5,28 +5,13 @@ from __future__ import annotations
 import re
 import traceback
 
-import torch
-
 MOST_CHARACTERS = 300
 _CODES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\-_])")
 """Escape sequences of terminals, such as colours."""
 _FRAME = re.compile(r'\s+File ".*", line \d+')
 _FACT = re.compile(r"\s+\w+: \S+$")
 """A line in which Ray names an actor, a process or an address."""
-_DEVICE = re.compile(r"allocate memory|out of memory|CUDA|CUDNN|CUBLAS|NCCL", re.IGNORECASE)
-"""What the messages of torch's errors of memory and devices contain."""
 _MODULES = re.compile(r"([a-zA-Z_]\w*\.)+(?=\w+(\(\w+\))?(:|$))")
-
-
-def is_own(error: BaseException) -> bool:
-    """Whether an error is the trial's own, so that the same code fails again: not one of disk, memory or device.
-
-    >>> is_own(ZeroDivisionError()), is_own(OSError(28, "No space left")), is_own(RuntimeError("CUDA error: ECC"))
-    (True, False, False)
-    """
-    if isinstance(error, OSError | MemoryError | torch.OutOfMemoryError | torch.AcceleratorError):
-        return False
-    return not (isinstance(error, RuntimeError) and _DEVICE.search(str(error)))
 
 
 def reason_of(error: BaseException) -> str:

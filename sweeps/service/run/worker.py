@@ -31,9 +31,9 @@ from storage import Store, failpoints, open_store
 from storage.fencing import SupersededError
 from sweeps.service.plan.recordings import split_facts
 from sweeps.service.run.budget.usage import Account
-from sweeps.service.run.causes import Cause, cause_of
-from sweeps.service.run.reasons import is_own, reason_of
+from sweeps.service.run.reasons import reason_of
 from sweeps.service.text import printable, redacted
+from sweeps.service.triage.causes import Cause, cause_of
 from sweeps.service.triage.failures import Failure
 from sweeps.service.triage.output import kept_output
 from sweeps.service.trials import journal, lease, provenance
@@ -176,7 +176,7 @@ class _Attempt:
             outcome, cause = Outcome(State.DIVERGED, str(error)), error
         except Exception as error:  # every failure becomes the trial's outcome, so that other trials continue
             outcome, cause = self._failure(error), error
-            is_final = outcome.cause is None and not isinstance(error, InputError) and is_own(error)
+            is_final = outcome.cause is None and not isinstance(error, InputError)
             more = {"code": provenance.code()} if is_final else {}
         reason = outcome.reason and printable(redacted(outcome.reason))
         more |= {} if cause is None else {"failure": Failure.of(cause).to_dict()}
@@ -194,7 +194,7 @@ class _Attempt:
             return Outcome(State.FAILED, error.line)
         text = printable(redacted(traceback.format_exc()))
         self.folder.writer.write(self.folder.traceback_path, text.encode())
-        return Outcome(State.FAILED, f"{'out of memory: ' if cause else ''}{reason_of(error)}", cause)
+        return Outcome(State.FAILED, f"{'out of memory: ' if cause is Cause.MEMORY else ''}{reason_of(error)}", cause)
 
     def _train_and_evaluate(self, command: str) -> None:
         try:

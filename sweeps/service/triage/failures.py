@@ -12,6 +12,7 @@ from typing import Any, Self
 from mucon.errors import InputError, counted
 from sweeps.service.plan.cells import Cell
 from sweeps.service.text import printable, redacted
+from sweeps.service.triage.causes import OF_GPU_MEMORY, OF_MEMORY, OF_STORAGE
 from sweeps.service.trials.cell_results import CellResult
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.json_files import misfit
@@ -140,35 +141,20 @@ class Failed:
         return self.state, cause, where, "" if cause and where else without_names(self.text)
 
 
-_CAUSES = tuple(
-    (name, re.compile(pattern, re.IGNORECASE), hint)
-    for name, pattern, hint in (
-        (
-            "out of GPU memory",
-            r"cuda.{0,20}out of memory|CUBLAS_STATUS_ALLOC_FAILED",
-            "try --gpus-per-trial 0.5, or 1",
-        ),
-        (
-            "out of memory",
-            r"MemoryError|out of memory|\bOOM\b|can(no|')t allocate memory",
-            "try --cpus-per-trial 2, so that fewer trials run at a time, or a smaller model",
-        ),
-        (
-            "disk full",
-            r"No space left on device|ENOSPC|Disk quota exceeded",
-            "free space in the results folder; the same command resumes",
-        ),
-        (
-            "store missing or changed",
-            r"^StoreError|^InputError mismatch|no such store|store was replaced",
-            "compare the store with `mucon store verify`, then run the same command",
-        ),
-        (
-            "other version",
-            r"^InputError version|ModuleNotFoundError|ImportError|format version",
-            "install the same version of the program on every node",
-        ),
-    )
+_CAUSES = (
+    ("out of GPU memory", OF_GPU_MEMORY, "try --gpus-per-trial 0.5, or 1"),
+    ("out of memory", OF_MEMORY, "try --cpus-per-trial 2, so that fewer trials run at a time, or a smaller model"),
+    ("disk full", OF_STORAGE, "free space in the results folder; the same command resumes"),
+    (
+        "store missing or changed",
+        re.compile(r"^StoreError|^InputError mismatch|no such store|store was replaced", re.IGNORECASE),
+        "compare the store with `mucon store verify`, then run the same command",
+    ),
+    (
+        "other version",
+        re.compile(r"^InputError version|ModuleNotFoundError|ImportError|format version", re.IGNORECASE),
+        "install the same version of the program on every node",
+    ),
 )
 """Name, pattern of rule and text, and hint of each known cause; the first one that matches counts."""
 _POSSIBLE_CAUSES = re.compile(r" [A-Z][^.]* (common|potential root) causes.*", re.DOTALL)

@@ -14,10 +14,10 @@ import pytest
 
 from mucon.training import EpochReport
 from storage import open_store
-from sweeps.service.run.causes import Cause
 from sweeps.service.run.executor import verdicts
 from sweeps.service.run.executor.verdicts import mark_failed, recorded
 from sweeps.service.run.worker import Outcome, run_trial
+from sweeps.service.triage.causes import Cause
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import TO_RUN, State
 from sweeps.service.trials.results_folder import ResultsFolder

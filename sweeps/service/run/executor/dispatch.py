@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from sweeps.service.run.causes import Cause
 from sweeps.service.run.executor.verdicts import mark_failed, recorded
 from sweeps.service.run.executor.workplace import Workplace
 from sweeps.service.run.listeners import Listener
@@ -17,6 +16,7 @@ from sweeps.service.run.reasons import reason_in
 from sweeps.service.run.resources import Resources
 from sweeps.service.run.source import Exhausted, Training, TrialSource
 from sweeps.service.run.worker import Outcome
+from sweeps.service.triage.causes import Cause
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.trial import Trial

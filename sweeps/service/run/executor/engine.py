@@ -11,7 +11,6 @@ from typing import Any
 
 from mucon.device import usable_cpus
 from mucon.errors import InputError
-from sweeps.service.run.causes import UnwritableError
 from sweeps.service.run.executor.dispatch import Dispatch
 from sweeps.service.run.executor.interruption import interruptions
 from sweeps.service.run.executor.process import RayProcess
@@ -20,6 +19,7 @@ from sweeps.service.run.executor.workplace import Workplace
 from sweeps.service.run.listeners import Listener
 from sweeps.service.run.resources import Resources
 from sweeps.service.run.source import TrialSource
+from sweeps.service.triage.causes import UnwritableError
 
 STARTS = 2
 """Number of times that Ray is started for a sweep: once more after it has died."""

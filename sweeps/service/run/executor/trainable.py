@@ -15,11 +15,11 @@ from ray.util import get_node_ip_address
 from mucon.device import limit_gpu_memory
 from mucon.training import EpochReport
 from sweeps.service.run.budget.usage import Account
-from sweeps.service.run.causes import Cause, cause_of, storage_reason
 from sweeps.service.run.executor.cores import shared_cores
 from sweeps.service.run.executor.workplace import Workplace
 from sweeps.service.run.preflight import sees
 from sweeps.service.run.worker import NO_SLOT, Outcome, run_trial
+from sweeps.service.triage.causes import Cause, cause_of, storage_reason
 from sweeps.service.trials.folder import State
 
 STOP_POLL_SECONDS = 0.2

@@ -6,10 +6,11 @@ import errno
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors import SafetensorError
 
 from mucon.errors import InputError, Problem
-from sweeps.service.run.causes import Cause, UnwritableError, cause_of, storage_reason
+from sweeps.service.triage.causes import Cause, UnwritableError, cause_of, storage_reason
 
 RESULTS = Path("/data/results")
 
@@ -21,16 +22,21 @@ RESULTS = Path("/data/results")
         (OSError(errno.EDQUOT, "Disk quota exceeded", "/data/results/trials/a/journal.jsonl"), Cause.STORAGE),
         (OSError(errno.EROFS, "Read-only file system", "/data/results/x"), Cause.STORAGE),
         (OSError(errno.EIO, "Input/output error"), Cause.STORAGE),
-        (OSError(errno.EIO, "Input/output error", "/data/stores/tug/features-00000.parquet"), None),
+        (OSError(errno.EIO, "Input/output error", "/data/stores/tug/features-00000.parquet"), Cause.MACHINE),
         (SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"), Cause.STORAGE),
         (InputError(Problem(rule="unreadable", place="/data/results/trials/a", value=errno.EIO)), Cause.STORAGE),
-        (InputError(Problem(rule="unreadable", place="/data/stores/a", value=errno.EIO)), None),
+        (InputError(Problem(rule="unreadable", place="/data/stores/a", value=errno.EIO)), Cause.MACHINE),
         (UnwritableError("full"), Cause.STORAGE),
-        (PermissionError(errno.EACCES, "Permission denied", "/data/results/x"), None),
+        (PermissionError(errno.EACCES, "Permission denied", "/data/results/x"), Cause.MACHINE),
         (MemoryError(), Cause.MEMORY),
         (OSError(errno.ENOMEM, "Cannot allocate memory"), Cause.MEMORY),
         (RuntimeError("CUDA error: out of memory"), Cause.MEMORY),
-        (ValueError("no cake"), None),
+        (torch.OutOfMemoryError("tried to allocate 2 GiB"), Cause.MEMORY),
+        (RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory"), Cause.MEMORY),
+        (torch.AcceleratorError("device-side assert triggered", 710), Cause.MACHINE),
+        (RuntimeError("NCCL communicator was aborted"), Cause.MACHINE),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), None),
+        (ValueError("out of memory cells"), None),
     ],
 )
 def test_an_error_has_its_cause(error: Exception, cause: Cause | None) -> None:

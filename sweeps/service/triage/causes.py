@@ -1,4 +1,4 @@
-"""Failures that are not a trial's own: memory that ran out, and a results folder that cannot be written."""
+"""Failures that are not a trial's own: memory that ran out, a full disk, a faulty device."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ _OF_STORAGE = {
 }
 _NUMBER = re.compile(r"\(os error (\d+)\)")
 """How libraries in Rust, such as safetensors, report an error of the system."""
-_NO_MEMORY = re.compile(r"torch\.OutOfMemoryError|can't allocate memory|CUDA error: out of memory|ALLOC_FAILED")
-"""How PyTorch reports it, in the type or in the message of an error."""
+OF_GPU_MEMORY = re.compile(r"cuda.{0,20}out of memory|CUBLAS_STATUS_ALLOC_FAILED", re.IGNORECASE)
+OF_MEMORY = re.compile(r"MemoryError|out of memory|\bOOM\b|can(no|')t allocate memory|ALLOC_FAILED", re.IGNORECASE)
+OF_STORAGE = re.compile(r"No space left on device|ENOSPC|Disk quota exceeded", re.IGNORECASE)
+_OF_DEVICE = re.compile(r"AcceleratorError|CUDA|CUDNN|CUBLAS|NCCL", re.IGNORECASE)
+"""What type or message of an error contain; those of PyTorch are RuntimeErrors."""
 
 
 class UnwritableError(OSError):
@@ -34,26 +37,29 @@ class Cause(StrEnum):
     """The process or its GPU ran out of memory."""
     STORAGE = "storage"
     """The results folder cannot be written; no other trial can run either."""
+    MACHINE = "machine"
+    """A device, or a file that cannot be read or written."""
 
 
 def cause_of(error: BaseException, results: Path) -> Cause | None:
-    """What an error of a trial has to do with memory or the results folder; None if it is the trial's own.
-
-    An input/output error of a file elsewhere, such as the store, is the trial's own.
+    """What an error of a trial has to do with its machine; None if it is the trial's own: the same code fails again.
 
     >>> cause_of(OSError(errno.ENOSPC, "No space left on device"), Path("results"))
     <Cause.STORAGE: 'storage'>
     >>> cause_of(MemoryError(), Path("results"))
     <Cause.MEMORY: 'memory'>
+    >>> cause_of(RuntimeError("CUDA error: ECC"), Path("results")), cause_of(ZeroDivisionError(), Path("results"))
+    (<Cause.MACHINE: 'machine'>, None)
     """
     number, place = _system_error(error)
     if isinstance(error, UnwritableError):
         return Cause.STORAGE
-    if isinstance(error, MemoryError) or number == errno.ENOMEM or _NO_MEMORY.search(f"{type(error)} {error}"):
+    text = f"{type(error).__name__}: {error}" if isinstance(error, MemoryError | RuntimeError) else ""
+    if number == errno.ENOMEM or OF_MEMORY.search(text):
         return Cause.MEMORY
-    if number not in _OF_STORAGE or (number == errno.EIO and place and not place.is_relative_to(results)):
-        return None
-    return Cause.STORAGE
+    if number in _OF_STORAGE and not (number == errno.EIO and place and not place.is_relative_to(results)):
+        return Cause.STORAGE
+    return Cause.MACHINE if number or isinstance(error, OSError) or _OF_DEVICE.search(text) else None
 
 
 def storage_reason(error: BaseException, results: Path) -> str:
