@@ -82,6 +82,16 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None, n
     """
     started = time.monotonic()
     options = script_parser(sweep, program).parse(words)
+    from sweeps.service.run.executor.cluster.address import use_address
+
+    use_address(options.address)
+    return _run_here(sweep, options, words, program, name, started)
+
+
+def _run_here(
+    sweep: Sweep, options: argparse.Namespace, words: Sequence[str], program: str | None, name: str, started: float
+) -> int:
+    """Runs a sweep with parsed options; the other arguments are those of `run_script`, and when it began."""
     from mucon.configuration import parse_settings
     from sweeps.service.driver import Options, run_plan
     from sweeps.service.plan.plan import make_plan
@@ -222,6 +232,7 @@ def _add_trainings(group: argparse._ActionsContainer, sweep: Sweep) -> None:
 def _add_placement(group: argparse._ActionsContainer) -> None:
     option = group.add_argument
     add_results(group)
+    option("--address", help="Ray cluster: HOST:PORT, or auto for that of this machine (default: $RAY_ADDRESS)")
     option("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where trials compute (default: auto)")
     option("--cpus-per-trial", default="auto", metavar="N", help="cores per trial (default: 1, or 2 beside a GPU)")
     option("--gpus-per-trial", default="auto", metavar="N", help="GPUs per trial (default: 0.25 beside a GPU)")

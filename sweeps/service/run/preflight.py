@@ -28,7 +28,8 @@ from mucon.methods import method_named
 from mucon.videos import videos_of, vocabulary_of
 from storage import open_store
 from storage.overview import size_text
-from sweeps.service.run.executor.ray_environment import check_cluster, is_cluster, set_ray_environment
+from sweeps.service.run.executor.cluster.address import check_cluster
+from sweeps.service.run.executor.ray_environment import is_cluster, set_ray_environment
 from sweeps.service.run.resources import Placement
 from sweeps.service.trials.provenance import ROOT
 from sweeps.service.trials.results_folder import ResultsFolder
@@ -268,8 +269,8 @@ def checked_placement(
     if not is_cluster():
         placement, suspicious = place(None), []
     else:
-        check_cluster()
         set_ray_environment()
+        check_cluster()
         from sweeps.service.run.executor.preflight import ask_cluster  # ray reads its environment on import
 
         question = Question(results=str(results.path), mark=str(mark), store=missing[0].store)

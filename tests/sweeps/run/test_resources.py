@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from mucon import device as devices
 from sweeps.ablation_masks import EXPERIMENT
 from sweeps.service.cli import main
 from sweeps.service.run import resources as placing
-from sweeps.service.run.executor.ray_environment import check_cluster, set_ray_environment
+from sweeps.service.run.executor.ray_environment import set_ray_environment
 from sweeps.service.run.resources import Placement, Resources, place_trials
 from tests.helpers.refusals import refused
 
@@ -144,25 +143,6 @@ def test_the_workers_of_this_machine_inherit_the_workspace_of_cublas(
     finally:
         os.environ.clear()
         os.environ.update(before)
-
-
-@pytest.mark.parametrize("scheme", ["", "ray://"])
-def test_a_cluster_that_does_not_answer_is_refused_before_ray_tries_it(
-    monkeypatch: pytest.MonkeyPatch, scheme: str
-) -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        address = f"{scheme}127.0.0.1:{listener.getsockname()[1]}"
-        monkeypatch.setenv("RAY_ADDRESS", address)
-        with refused("unreachable", place="RAY_ADDRESS", value=address, n=1):
-            check_cluster()
-        listener.listen()
-        check_cluster()
-    monkeypatch.setenv("RAY_ADDRESS", "auto")
-    check_cluster()
-    monkeypatch.setenv("RAY_ADDRESS", "head:port")
-    with refused("unreachable", place="RAY_ADDRESS", value="head:port", n=1):
-        check_cluster()
 
 
 @pytest.mark.parametrize(

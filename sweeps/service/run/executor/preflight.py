@@ -11,6 +11,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from mucon.errors import InputError, Problem
+from sweeps.service.run.executor.cluster.address import HINTS, PLACE, VARIABLE
 from sweeps.service.run.executor.ray_session import Node, living_nodes, ray_session
 from sweeps.service.run.preflight import Answer, Question, look
 from sweeps.service.run.reasons import reason_of
@@ -66,8 +67,7 @@ def ask_cluster(question: Question) -> dict[str, Answer]:
             answers = ask({name: node for name, node in nodes.items() if any(node.offers)}, question)
             return {name: answers.get(name, Answer(offers=node.offers)) for name, node in nodes.items()}
     except (ConnectionError, ValueError) as error:
-        address = os.environ["RAY_ADDRESS"]
+        address = os.environ[VARIABLE]
         message = f"no Ray cluster at {address} ({str(error).splitlines()[0]})"
-        hint = "compare RAY_AUTH_MODE and RAY_AUTH_TOKEN with those of the cluster"
-        problem = Problem(rule="unreachable", place="RAY_ADDRESS", value=address, message=message, hint=hint)
+        problem = Problem(rule="unreachable", place=PLACE, value=address, message=message, hint=HINTS["token"])
         raise InputError(problem) from error

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import secrets
-import socket
 import tempfile
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from mucon.device import set_cublas_workspace
 from mucon.errors import InputError, Problem
 
-CONNECT_SECONDS = 5.0
 MAX_RAY_FOLDER = 36
 """Bytes of the path under which Ray's sockets still have names of at most 107 bytes, the system's limit."""
 
@@ -20,24 +17,6 @@ MAX_RAY_FOLDER = 36
 def is_cluster() -> bool:
     """Whether trials run on the cluster at RAY_ADDRESS instead of this machine."""
     return bool(os.environ.get("RAY_ADDRESS"))
-
-
-def check_cluster() -> None:
-    """Connects to the host and port in RAY_ADDRESS once; Ray itself would retry for minutes.
-
-    Raises:
-        InputError: no connection within five seconds.
-    """
-    address = os.environ.get("RAY_ADDRESS", "")
-    try:
-        parts = urlsplit(address if "://" in address else f"//{address}")
-        if parts.hostname and parts.port:
-            socket.create_connection((parts.hostname, parts.port), CONNECT_SECONDS).close()
-    except (OSError, ValueError) as error:
-        message = f"no Ray cluster at {address} ({error})"
-        hint = "start the cluster, or unset RAY_ADDRESS to use this machine"
-        problem = Problem(rule="unreachable", place="RAY_ADDRESS", value=address, message=message, hint=hint)
-        raise InputError(problem) from error
 
 
 def set_ray_environment() -> None:
