@@ -22,7 +22,7 @@ from sweeps.service.run.executor.engine import Ending, run_trials
 from sweeps.service.run.executor.ray_environment import check_ray_folder, set_ray_environment
 from sweeps.service.run.executor.workplace import Workplace
 from sweeps.service.run.notice import Notices
-from sweeps.service.run.preflight import checked_placement, marked
+from sweeps.service.run.preflight import checked_placement, marked, own_facts
 from sweeps.service.run.progress import Progress
 from sweeps.service.run.resources import Placement, place_trials
 from sweeps.service.run.source import PlannedTrials, priority_first
@@ -242,6 +242,7 @@ def _train(
         checkpoint_seconds=options.checkpoint_seconds,
         command=options.info.command,
         mark=mark,
+        facts=own_facts(plan.store),
         sweep=plan.folder,
     )
     stopping = StopAfterFailures(source, options.stop_after_failures, folder.reading, workplace.stop_file)

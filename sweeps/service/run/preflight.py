@@ -89,6 +89,8 @@ def look(text: str, seconds: float = APPEARANCE_SECONDS) -> str:
     facts: dict[str, Any] = {"results": _results_problem(question, seconds), **_store_facts(question.store)}
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES") == ""  # older versions of Ray hide all GPUs from this question
     facts |= {"versions": versions(), "cpus": usable_cpus(), "gpus": None if hidden else gpu_count()}
+    if not facts["results"]:
+        facts["room"] = room(Path(question.results))
     return json.dumps({**facts, "clock": time.time()})
 
 
@@ -118,6 +120,17 @@ def _store_facts(store: str) -> dict[str, str]:
         return {"store": open_store(store).manifest.sha256}
     except InputError as error:
         return {"store_problem": error.problems[0].body}
+
+
+def own_facts(store: str) -> dict[str, Any]:
+    """What the driver compares the nodes of its cluster with: its own store and versions."""
+    return {**_store_facts(store), "versions": versions()}
+
+
+def room(folder: Path) -> tuple[int, int | None]:
+    """Free bytes in a folder, and how many more files; None on file systems without such a limit."""
+    files = os.statvfs(folder)
+    return shutil.disk_usage(folder).free, files.f_favail if files.f_files else None
 
 
 @cache
@@ -154,7 +167,12 @@ class Answer:
 
 
 def problems(
-    question: Question, own: Mapping[str, Any], answers: Mapping[str, Answer], *, on_gpus: bool
+    question: Question,
+    own: Mapping[str, Any],
+    answers: Mapping[str, Answer],
+    *,
+    on_gpus: bool,
+    needs: tuple[int, int] = (0, 0),
 ) -> list[Problem]:
     """Why the machines of a cluster cannot run the trials of a sweep.
 
@@ -163,6 +181,7 @@ def problems(
         own: the driver's own facts.
         answers: name of each machine -> its answer.
         on_gpus: whether the trials use GPUs.
+        needs: bytes and files that the missing trials write into the results folder.
     """
     found = []
     for name, answer in answers.items():
@@ -175,6 +194,8 @@ def problems(
             message = f"does not see the results folder {question.results} of this sweep ({wrong})"
             hint = "mount the same writable folder there under this path"
             found.append(Problem(rule="mismatch", place=place, value=question.results, message=message, hint=hint))
+        else:
+            found += _shortages(place, facts["room"], needs)
         if facts.get("store") != own.get("store"):
             wrong = facts.get("store_problem", f"checksum {facts.get('store', '')[:12]}, here {own['store'][:12]}")
             message, hint = f"sees another store at {question.store} ({wrong})", "copy or mount the same store there"
@@ -186,7 +207,37 @@ def problems(
             message = f"Ray offers {answer.offers[1]:g} GPU there, but torch finds {facts['gpus']}"
             hint = "give its processes the GPUs, or start it with that number"
             found.append(Problem(rule="unsupported", place=place, value=answer.offers[1], message=message, hint=hint))
+        clock = float(facts["clock"])
+        apart = max(answer.asked - clock, clock - answer.answered)
+        if apart > CLOCK_SECONDS:
+            message = f"its clock differs by {apart:.0f} s from this machine's"
+            hint = "set it, for example by NTP"
+            found.append(Problem(rule="mismatch", place=place, value=round(apart), message=message, hint=hint))
     return found
+
+
+def refusal(
+    question: Question,
+    own: Mapping[str, Any],
+    name: str,
+    offers: tuple[float, float],
+    seconds: float,
+    *,
+    on_gpus: bool,
+) -> str:
+    """Why this machine, which has joined a cluster, cannot run the trials of a sweep; empty if it can.
+
+    Args:
+        question: as for `look`.
+        own: the driver's `own_facts`.
+        name: the machine's name.
+        offers: (cores, GPUs) that Ray gives to a trial here.
+        seconds: as for `look`.
+        on_gpus: whether the trials use GPUs.
+    """
+    facts = json.loads(look(question.text(), seconds))
+    answer = Answer(facts=facts, asked=facts["clock"], answered=facts["clock"], offers=offers)
+    return "; ".join(str(problem) for problem in problems(question, own, {name: answer}, on_gpus=on_gpus))
 
 
 def _differing(own: Mapping[str, str], theirs: Mapping[str, str]) -> str:
@@ -202,11 +253,7 @@ def warnings(answers: Mapping[str, Answer]) -> list[Problem]:
     for name, answer in answers.items():
         if answer.facts is None:
             continue
-        place, clock = f"node {name}", float(answer.facts["clock"])
-        apart = max(answer.asked - clock, clock - answer.answered)
-        if apart > CLOCK_SECONDS:
-            message = f"its clock differs by {apart:.0f} s from this machine's"
-            found.append(Problem(rule="mismatch", place=place, value=round(apart), message=message))
+        place = f"node {name}"
         if answer.offers[0] > answer.facts["cpus"]:
             message = f"Ray offers {answer.offers[0]:g} CPU there, but its processes can use {answer.facts['cpus']}"
             hint = f"start it with --num-cpus={answer.facts['cpus']}"
@@ -214,11 +261,10 @@ def warnings(answers: Mapping[str, Answer]) -> list[Problem]:
     return found
 
 
-def space_problems(results: ResultsFolder, trainings: Iterable[Trial], copies: int) -> list[Problem]:
-    """Whether the weights of the missing trainings fit into the results folder: too little space, or too few files.
+def space_needed(trainings: Iterable[Trial], copies: int) -> tuple[int, int]:
+    """Bytes and number of files that missing trainings write into the results folder, at least.
 
     Args:
-        results: the results folder, which exists.
         trainings: one trial of each missing training.
         copies: how often a trained model is written there: 2 if the tracking server keeps its artifacts in the folder.
     """
@@ -234,16 +280,27 @@ def space_problems(results: ResultsFolder, trainings: Iterable[Trial], copies: i
             sizes[kind] = 4 * method.n_parameters(trial.config, videos, vocabulary_of(store))
         needed += copies * sizes[kind]
         n_files += copies * FILES_PER_TRIAL
-    found = []
-    free, files = shutil.disk_usage(results.path).free, os.statvfs(results.path)
-    place, hint = str(results.path), "make room, or name another --results folder"
+    return needed, n_files
+
+
+def _shortages(place: str, found: tuple[int, int | None], needs: tuple[int, int]) -> list[Problem]:
+    """Too little space or too few files for the missing trials, as a machine sees the results folder.
+
+    Args:
+        place: the folder, or the machine.
+        found: its `room`.
+        needs: see `space_needed`.
+    """
+    (free, files), (needed, n_files) = found, needs
+    shortages, hint = [], "make room, or name another --results folder"
     if free < needed:
-        message = f"{size_text(free)} free, but the weights of the missing trials need {size_text(needed)}"
-        found.append(Problem(rule="unwritable", place=place, value=free, message=message, hint=hint))
-    if files.f_files and files.f_favail < n_files:  # some file systems have no fixed number of files
-        message = f"room for {files.f_favail} more files, but the missing trials need about {n_files}"
-        found.append(Problem(rule="unwritable", place=place, value=files.f_favail, message=message, hint=hint))
-    return found
+        wanted = f"the weights of the missing trials need {size_text(needed)}"
+        message = f"{size_text(free)} free in the results folder, but {wanted}"
+        shortages.append(Problem(rule="unwritable", place=place, value=free, message=message, hint=hint))
+    if files is not None and files < n_files:
+        message = f"room for {files} more files in the results folder, but the missing trials need about {n_files}"
+        shortages.append(Problem(rule="unwritable", place=place, value=files, message=message, hint=hint))
+    return shortages
 
 
 def checked_placement(
@@ -260,12 +317,13 @@ def checked_placement(
         results: the results folder.
         mark: the mark of this sweep, see `marked`.
         missing: the missing trials, at least one.
-        copies: see `space_problems`.
+        copies: see `space_needed`.
 
     Raises:
         InputError: one problem per fault and node, a trial that does not fit on any node, or no cluster at RAY_ADDRESS.
     """
-    found = space_problems(results, [group[0] for group in by_training(missing)], copies)
+    needs = space_needed([group[0] for group in by_training(missing)], copies)
+    found = _shortages(str(results.path), room(results.path), needs)
     if not is_cluster():
         placement, suspicious = place(None), []
     else:
@@ -277,8 +335,8 @@ def checked_placement(
         answers = ask_cluster(question)
         placement = place({name: answer.offers for name, answer in answers.items()})
         answers = {name: answer for name, answer in answers.items() if placement.each.slots_of(*answer.offers)}
-        own = json.loads(look(question.text()))
-        found += problems(question, own, answers, on_gpus=placement.device == "cuda")
+        on_gpus, own = placement.device == "cuda", own_facts(missing[0].store)
+        found += problems(question, own, answers, on_gpus=on_gpus, needs=(0, 0) if found else needs)
         suspicious = warnings(answers)
     if found:
         raise InputError(found)

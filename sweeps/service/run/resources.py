@@ -18,6 +18,19 @@ MAX_CONCURRENT = "MUCON_MAX_CONCURRENT"
 """Environment variable with the largest number of trials at a time, which the command line cannot raise."""
 
 
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of a Ray cluster.
+
+    Attributes:
+        identity: Ray's identity of the node.
+        offers: (CPUs, GPUs) that Ray gives to trials there.
+    """
+
+    identity: str
+    offers: tuple[float, float]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
     """Resources of each trial.
@@ -68,7 +81,7 @@ class Resources:
         Raises:
             InputError: a trial does not fit on any machine.
         """
-        slots = sum(self.slots_of(*node) for node in nodes.values())
+        slots = self.fitting(nodes)
         if not slots:
             sizes = "; ".join(f"{name} has {cpus:g} CPU and {gpus:g} GPU" for name, (cpus, gpus) in nodes.items())
             raise InputError(
@@ -81,6 +94,10 @@ class Resources:
                 )
             )
         return slots
+
+    def fitting(self, nodes: Mapping[str, tuple[float, float]]) -> int:
+        """As `slots`; 0 if a trial does not fit on any machine."""
+        return sum(self.slots_of(*node) for node in nodes.values())
 
     def slots_of(self, cpus: float, gpus: float) -> int:
         """The number of trials that run at a time on a machine with some cores and GPUs."""

@@ -5,17 +5,28 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from mucon.device import gpu_count
 from mucon.errors import InputError
 from sweeps.service.run import preflight
-from sweeps.service.run.preflight import Answer, Question, look, marked, problems, space_problems, warnings
+from sweeps.service.run.preflight import (
+    Answer,
+    Question,
+    look,
+    marked,
+    own_facts,
+    problems,
+    refusal,
+    space_needed,
+    warnings,
+)
 from sweeps.service.run.resources import place_trials
 from sweeps.service.trials.results_folder import ResultsFolder
 from tests.helpers.refusals import matching, refused
@@ -35,10 +46,14 @@ def seen(question: Question) -> dict[str, Any]:
     return facts
 
 
+def answered(facts: dict[str, Any], offers: tuple[float, float] = (1, 0)) -> Answer:
+    """An answer in time."""
+    return Answer(facts=facts, asked=facts["clock"], answered=facts["clock"], offers=offers)
+
+
 def found(question: Question, there: Question, *, on_gpus: bool = False, offers: tuple[float, float] = (1, 0)) -> Any:
     """The problems of a node that sees other folders under the same paths."""
-    answer = Answer(facts=seen(there), asked=time.time(), answered=time.time(), offers=offers)
-    return problems(question, seen(question), {"10.0.0.2": answer}, on_gpus=on_gpus)
+    return problems(question, seen(question), {"10.0.0.2": answered(seen(there), offers)}, on_gpus=on_gpus)
 
 
 def test_a_node_that_sees_the_same_has_no_problem_and_nothing_is_left_behind(question: Question) -> None:
@@ -78,7 +93,7 @@ def test_a_folder_that_a_node_cannot_write_is_a_problem(question: Question, monk
     monkeypatch.setattr(preflight, "check_folder", refuse)
     facts = seen(question)
     monkeypatch.undo()
-    (problem,) = problems(question, seen(question), {"a": Answer(facts=facts)}, on_gpus=False)
+    (problem,) = problems(question, seen(question), {"a": answered(facts)}, on_gpus=False)
     assert (problem.rule, problem.place, problem.value) == ("mismatch", "node a", question.results)
 
 
@@ -93,7 +108,7 @@ def test_a_folder_that_a_node_cannot_write_is_a_problem(question: Question, monk
 )
 def test_other_versions_are_a_problem_that_names_them(question: Question, theirs: dict[str, str], named: str) -> None:
     own = seen(question)
-    answer = Answer(facts={**own, "versions": {**own["versions"], **theirs}})
+    answer = answered({**own, "versions": {**own["versions"], **theirs}})
     (problem,) = problems(question, own, {"a": answer}, on_gpus=False)
     assert (problem.rule, problem.place) == ("version", "node a")
     assert str(problem.value).startswith(f"{named} {theirs[named]}, here ")
@@ -114,16 +129,38 @@ def test_a_gpu_that_torch_does_not_find_is_a_problem_of_trials_on_gpus(
     question: Question, on_gpus: bool, gpus: int | None, n: int
 ) -> None:
     own = seen(question)
-    answer = Answer(facts={**own, "gpus": gpus}, offers=(1.0, 2.0))
+    answer = answered({**own, "gpus": gpus}, (1.0, 2.0))
     wrong = problems(question, own, {"a": answer}, on_gpus=on_gpus)
     assert len(matching(wrong, "unsupported", "node a", 2.0)) == len(wrong) == n
 
 
 @pytest.mark.parametrize(("clock", "apart"), [(90, 10), (96, None), (103, None), (109, None), (140, 30)])
-def test_a_clock_is_suspicious_if_it_is_outside_of_question_and_answer(clock: float, apart: int | None) -> None:
-    facts = {"clock": clock, "cpus": 4}
-    suspicious = warnings({"a": Answer(facts=facts, asked=100.0, answered=110.0, offers=(4, 0))})
-    assert [(problem.place, problem.value) for problem in suspicious] == ([("node a", apart)] if apart else [])
+def test_a_clock_is_a_problem_if_it_is_outside_of_question_and_answer(
+    question: Question, clock: float, apart: int | None
+) -> None:
+    own = seen(question)
+    answer = Answer(facts={**own, "clock": clock}, asked=100.0, answered=110.0)
+    wrong = problems(question, own, {"a": answer}, on_gpus=False)
+    assert [(one.rule, one.place, one.value) for one in wrong] == ([("mismatch", "node a", apart)] if apart else [])
+
+
+def test_a_node_that_sees_too_little_room_is_named(question: Question) -> None:
+    own = seen(question)
+    answer = answered({**own, "room": [1000, 7]})
+    wrong = problems(question, own, {"a": answer}, on_gpus=False, needs=(1001, 8))
+    assert [(one.rule, one.place, one.value) for one in wrong] == [
+        ("unwritable", "node a", 1000),
+        ("unwritable", "node a", 7),
+    ]
+    assert not problems(question, own, {"a": answered({**own, "room": [1000, None]})}, on_gpus=False, needs=(1000, 8))
+
+
+def test_a_machine_that_has_joined_is_refused_for_each_fault_that_it_has(question: Question, tmp_path: Path) -> None:
+    own = own_facts(question.store)
+    assert refusal(question, own, "a", (1, 0), 0.0, on_gpus=False) == ""
+    other = {**own, "store": "0" * 64, "versions": {**own["versions"], "mucon": "9"}}
+    gone = replace(question, mark=str(tmp_path / "mark"))
+    assert refusal(gone, other, "a", (1, 1), 0.0, on_gpus=gpu_count() == 0).count("node a: ") >= 3
 
 
 def test_more_cores_than_a_node_can_use_are_suspicious() -> None:
@@ -135,16 +172,12 @@ def test_a_results_folder_without_room_for_the_weights_is_refused_before_anythin
     tiny_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trials, results = [small.make_trial(tiny_store, seed=seed) for seed in (1, 2)], ResultsFolder(tmp_path)
-    assert space_problems(results, trials, copies=2) == []
+    assert space_needed(trials, 2)[0] == 2 * space_needed(trials, 1)[0] == 4 * space_needed(trials[:1], 1)[0] > 1000
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
     monkeypatch.setattr(preflight.os, "statvfs", lambda _: SimpleNamespace(f_files=100, f_favail=7))
-    wrong = space_problems(results, trials, copies=2)
-    assert [(problem.rule, problem.place, problem.value) for problem in wrong] == [
-        ("unwritable", str(tmp_path), 1000),
-        ("unwritable", str(tmp_path), 7),
-    ]
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    with refused("unwritable", str(tmp_path), n=2):
+    with refused("unwritable", str(tmp_path), n=2) as refusals:
         preflight.checked_placement(
             lambda nodes: place_trials("cpu", "auto", "auto", nodes), results, tmp_path, trials, copies=1
         )
+    assert refusals.values == [1000, 7]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from sweeps.service.run.executor.verdicts import mark_failed, recorded
 from sweeps.service.run.executor.workplace import Workplace
 from sweeps.service.run.listeners import Listener
 from sweeps.service.run.reasons import reason_in
-from sweeps.service.run.resources import Resources
+from sweeps.service.run.resources import Node, Resources
 from sweeps.service.run.source import Exhausted, Training, TrialSource
 from sweeps.service.run.worker import Outcome
 from sweeps.service.triage.causes import Cause
@@ -21,9 +22,11 @@ from sweeps.service.trials import lease
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.trial import Trial
 
-RETRIES = {"died": 2, "lost": 3, "memory": 1}
-"""Number of times a trial resumes after its worker process died, lost its lease (as a frozen one does), or ran out of
-memory; a failure of the trial itself is final."""
+RETRIES = {"died": 2, "lost": 3, "memory": 1, "terminated": 20}
+"""Number of times a trial resumes after its worker process died, lost its lease (as a frozen one does), ran out of
+memory, or received SIGTERM; a failure of the trial itself is final. Nodes that are lost or drain are not counted."""
+NODE_DIED = "its node has died"
+"""How Ray says that a worker process ended with its node."""
 
 
 @dataclass(slots=True)
@@ -59,8 +62,9 @@ class Dispatch:
         self._numbers = count()
         self._again: deque[tuple[Training, Resources]] = deque()
         self._retries: Counter[tuple[str, str]] = Counter()
-        self.nodes: Mapping[str, tuple[float, float]] = {}
-        """(CPUs, GPUs) of each node, once Ray has started."""
+        self.nodes: Mapping[str, Node] = {}
+        """The living nodes that do not drain by name, once Ray has started."""
+        self._refused: dict[str, str] = {}
         self.obstacle = ""
         """Why no trial can write its results; empty if none has failed to."""
 
@@ -78,6 +82,18 @@ class Dispatch:
     def n_running(self) -> int:
         """Number of trainings that a worker process runs."""
         return sum(job.running for job in self._jobs.values())
+
+    @property
+    def usable(self) -> dict[str, tuple[float, float]]:
+        """(CPUs, GPUs) of each node that has not refused to run trials."""
+        return {name: node.offers for name, node in self.nodes.items() if node.identity not in self._refused}
+
+    @property
+    def refusals(self) -> str:
+        """Why no node runs trials, although there are nodes: each of them has refused to; empty otherwise."""
+        able = [node.identity for node in self.nodes.values() if self._each.slots_of(*node.offers)]
+        reasons = [self._refused.get(identity, "") for identity in able]
+        return "; ".join(reasons) if all(reasons) and not self.n_running else ""
 
     @property
     def is_superseded(self) -> bool:
@@ -116,9 +132,26 @@ class Dispatch:
         self._jobs[number].running = True
 
     def report(self, number: int, report: Mapping[str, Any]) -> None:
-        """A worker reports an epoch, the end of a trial, or that it waits."""
+        """A worker reports an epoch, the end of a trial, that it waits, or that it does not run the training here."""
+        if "accepted" in report:
+            self._refused.pop(report["node"], None)
+            return
         job, key = self._jobs[number], report["key"]
-        if "waits" in report:
+        if "refused" in report:
+            if report["node"] not in self._refused:
+                self._listener.note(f"{report['refused']}; its trials run on other nodes")
+            self._refused[report["node"]] = report["refused"]
+            self._hand_back(number)
+        elif "leaves" in report:
+            self._listener.note(f"{report['leaves']}; resumes elsewhere from its checkpoint", key)
+            if not report["terminated"]:
+                self._hand_back(number)
+            elif self._resumes(tuple(job.pending.values()), "terminated", job.each):
+                del self._jobs[number]
+            else:
+                reason = f"its worker process received SIGTERM {RETRIES['terminated'] + 1} times"
+                self._fail(tuple(self._jobs.pop(number).pending.values()), reason)
+        elif "waits" in report:
             self._listener.note("waits for cores that another sweep uses", key)
         elif "epoch" in report:
             self._listener.epoch(key, report)
@@ -136,16 +169,19 @@ class Dispatch:
                 self._ended(trial, outcome)
 
     def left(self, number: int) -> None:
-        """A worker has run the training to its end."""
-        del self._jobs[number]
+        """A worker has run the training to its end, or is ready for another one after it handed it back."""
+        self._jobs.pop(number, None)
 
     def died(self, number: int, error: str, *, of_memory: bool) -> None:
         """The worker process of a training has died."""
-        job = self._jobs.pop(number)
-        trials = tuple(job.pending.values())
-        if not trials:  # it had reported all outcomes
+        job = self._jobs.pop(number, None)
+        trials = tuple(job.pending.values()) if job else ()
+        if job is None or not trials:  # it had handed the training back, or reported all outcomes
             return
-        if of_memory or "OutOfMemoryError" in error:
+        if NODE_DIED in error:
+            self._listener.note(f"{_lost_node(error)} is lost; resumes elsewhere from its checkpoint", trials[0].key)
+            self._again.appendleft((trials, job.each))
+        elif of_memory or "OutOfMemoryError" in error:
             self._starved(trials, job.each, "out of memory: its worker process was killed")
         elif not self._resumes(trials, "died", job.each):
             self._fail(trials, f"its worker process died {RETRIES['died'] + 1} times: {reason_in(error)}")
@@ -156,6 +192,11 @@ class Dispatch:
             if job.pending:
                 self._again.appendleft((tuple(job.pending.values()), job.each))
         self._jobs.clear()
+
+    def _hand_back(self, number: int) -> None:
+        """Queues a training first that its worker does not run; it counts as no failure."""
+        job = self._jobs.pop(number)
+        self._again.appendleft((tuple(job.pending.values()), job.each))
 
     def _resumes(self, trials: Training, why: str, each: Resources) -> bool:
         """Queues trials of a training again, unless that has happened too often."""
@@ -168,7 +209,7 @@ class Dispatch:
 
     def _starved(self, trials: Training, each: Resources, reason: str) -> None:
         """Queues trials again with a larger share of a machine; they fail if that has happened before."""
-        larger = self._each.larger(self.nodes)
+        larger = self._each.larger(self.usable)
         if self._resumes(trials, "memory", larger):
             self._listener.note(f"{reason}; runs once more with {larger.share}", trials[0].key)
         else:
@@ -184,3 +225,9 @@ class Dispatch:
         outcome = recorded(trial, self._workplace.results, outcome)
         self._source.ended(trial, outcome)
         self._listener.ended(trial.key, outcome)
+
+
+def _lost_node(error: str) -> str:
+    """The node in an error of Ray."""
+    found = re.search(r"^\s*ip: (\S+)", error, re.MULTILINE)
+    return f"node {found[1]}" if found else "its node"

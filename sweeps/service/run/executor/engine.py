@@ -18,7 +18,7 @@ from sweeps.service.run.executor.process import RayProcess
 from sweeps.service.run.executor.ray_environment import is_cluster
 from sweeps.service.run.executor.workplace import Workplace
 from sweeps.service.run.listeners import Listener
-from sweeps.service.run.resources import Resources
+from sweeps.service.run.resources import Node, Resources
 from sweeps.service.run.source import TrialSource
 from sweeps.service.triage.causes import UnwritableError
 
@@ -34,6 +34,8 @@ FROZEN_SECONDS = 5.0
 """Seconds between two looks at the leases of running trials; a worker that is frozen at two of them is ended."""
 PAUSE_SECONDS = 5.0
 """Seconds between two looks after which this process itself was frozen."""
+WAITING = 16
+"""Number of trials that Tune holds at least on a cluster: their demand is what an autoscaler sees."""
 STOP_SECONDS = 45.0
 """Seconds that running trials have to write a checkpoint and stop."""
 
@@ -117,6 +119,7 @@ class _Session:
         self._process, self._dispatch, self._each, self._listener = process, dispatch, each, listener
         self._asked_to_stop = asked_to_stop
         self._most, self._at_most = most, 0
+        self._slots: int | None = None
         self._looked = time.monotonic()
         self._silent_from = self._looked + START_SECONDS
         self._stopping_until: float | None = None
@@ -155,15 +158,37 @@ class _Session:
             killed, self._killed = self._killed, _killed_for_memory()
             dispatch.died(job, event["error"], of_memory=self._killed > killed)
         elif kind == "ready":
-            dispatch.nodes = {name: tuple(node) for name, node in event["nodes"].items()}
-            slots = self._each.slots(dispatch.nodes)
-            self._at_most = min(4 * slots, self._most or 4 * slots)
+            self._see(event["nodes"])
+            if not is_cluster():
+                self._each.slots(dispatch.usable)
             self._process.watch()
-            self._process.answer([min(slots, 200), not self._each.gpus])
-        elif not event["nodes"]:
+            waiting = min(max(self._slots or 0, WAITING if is_cluster() else 1), 200)
+            self._process.answer([waiting, not self._each.gpus])
+        elif not event["lives"]:
             raise _RayDied("no node is left")
+        else:
+            self._see(event["nodes"])
         if kind in ("ready", "beat"):
             self._silent_from = time.monotonic() + SILENCE_SECONDS
+
+    def _see(self, nodes: dict[str, tuple[str, float, float]]) -> None:
+        """Adapts the number of trials to the living nodes, and says so if it has changed.
+
+        Args:
+            nodes: name -> identity, cores and GPUs.
+        """
+        dispatch, before = self._dispatch, self._slots
+        dispatch.nodes = {name: Node(identity, (cpus, gpus)) for name, (identity, cpus, gpus) in nodes.items()}
+        self._slots = slots = self._each.fitting(dispatch.usable)
+        inside = max(4 * slots, WAITING if is_cluster() else 0)
+        self._at_most = min(inside, self._most or inside)
+        if slots == before:
+            return
+        if not slots:
+            self._listener.note("no node can run a trial now; waiting for one")
+        elif before is not None:
+            at_a_time = min(slots, self._most or slots)
+            self._listener.note(f"now {at_a_time} at a time, as nodes have joined or left")
 
     def _stopped(self) -> Ending | None:
         """How this ended if it was asked to stop; None while it goes on or trials are still stopping.
@@ -199,6 +224,8 @@ class _Session:
         if now - self._looked_at_leases > FROZEN_SECONDS:
             if self._dispatch.is_superseded:
                 return Ending(reason="another process has taken over this sweep")
+            if refusals := self._dispatch.refusals:
+                return Ending(reason=refusals)
             self._looked_at_leases, before = now, self._frozen
             self._frozen = self._dispatch.frozen()
             for pid in self._frozen & before:

@@ -6,28 +6,34 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from functools import cache
 
 import ray
+from ray._raylet import GcsClient  # type: ignore[attr-defined]  # not in its stub
+
+from sweeps.service.run.resources import Node
+
+ANSWER_SECONDS = 5.0
+"""Time limit for an answer about nodes that drain."""
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A node of a Ray cluster.
+@cache
+def _client(address: str) -> GcsClient:
+    return GcsClient(address=address)
 
-    Attributes:
-        identity: Ray's identity of the node.
-        offers: (CPUs, GPUs) that Ray gives to trials there.
-    """
 
-    identity: str
-    offers: tuple[float, float]
+def draining_nodes() -> set[str]:
+    """Identities of the nodes of the connected cluster on which Ray starts nothing more, as they will be taken away."""
+    with suppress(Exception):  # Ray does not respond; the next question may be answered
+        return set(_client(ray.get_runtime_context().gcs_address).get_draining_nodes(timeout=ANSWER_SECONDS))
+    return set()
 
 
 def living_nodes() -> dict[str, Node]:
-    """The living nodes of the connected cluster, by address; nodes of one address also have their identity there."""
-    living = [node for node in ray.nodes() if node["Alive"]]
+    """The nodes of the connected cluster that live and do not drain, by address; equal addresses with the identity."""
+    draining = draining_nodes()
+    living = [node for node in ray.nodes() if node["Alive"] and node["NodeID"] not in draining]
     addresses = [node["NodeManagerAddress"] for node in living]
     return {
         address if addresses.count(address) == 1 else f"{address} ({node['NodeID'][:8]})": Node(
@@ -38,8 +44,8 @@ def living_nodes() -> dict[str, Node]:
 
 
 @contextmanager
-def ray_session(folder: str | None = None, cpus: int | None = None) -> Iterator[dict[str, tuple[float, float]]]:
-    """Connects to the Ray of RAY_ADDRESS or starts a local one; yields (CPUs, GPUs) of each node.
+def ray_session(folder: str | None = None, cpus: int | None = None) -> Iterator[None]:
+    """Connects to the Ray of RAY_ADDRESS or starts a local one.
 
     Args:
         folder: where a local Ray keeps its files; default: its own choice.
@@ -62,6 +68,6 @@ def ray_session(folder: str | None = None, cpus: int | None = None) -> Iterator[
             **quiet,
         )
     try:
-        yield {name: node.offers for name, node in living_nodes().items()}
+        yield
     finally:
         ray.shutdown()

@@ -2,8 +2,8 @@
 
 It writes events to standard output, one JSON object per line: `ready` (nodes; the driver answers on standard input how
 many trials to prepare and whether workers are reused), `ask` (it answers with the config of a trial or null), `beat`
-(number of living nodes), and `started`, `report`, `left` and `died` of a job. When standard input ends, the driver has
-died: the process ends itself, its local Ray and the workers of that.
+(whether any node lives, and the nodes that do not drain), and `started`, `report`, `left` and `died` of a job. When
+standard input ends, the driver has died: the process ends itself, its local Ray and the workers of that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ import ray
 from ray import tune
 from ray.tune.search import Searcher
 
-from sweeps.service.run.executor.ray_session import ray_session
+from sweeps.service.run.executor.entry import Training
+from sweeps.service.run.executor.ray_session import living_nodes, ray_session
 from sweeps.service.run.executor.sessions import session_members
 
 BEAT_SECONDS = 1.0
@@ -136,20 +137,15 @@ class Relay(tune.Callback):  # type: ignore[misc]  # Ray has no types
         return {}
 
 
+def _nodes() -> dict[str, tuple[str, float, float]]:
+    """Name -> identity, cores and GPUs of each node that lives and does not drain."""
+    return {name: (node.identity, *node.offers) for name, node in living_nodes().items()}
+
+
 def _beat(channel: Channel) -> None:
     while True:
-        channel.send("beat", nodes=sum(node["Alive"] for node in ray.nodes()))
+        channel.send("beat", lives=any(node["Alive"] for node in ray.nodes()), nodes=_nodes())
         time.sleep(BEAT_SECONDS)
-
-
-def _train(config: dict[str, Any]) -> None:
-    from sweeps.service.run.executor.trainable import train_trial  # needs torch, which only the workers load
-
-    train_trial(config)
-
-
-def _resources(config: dict[str, Any]) -> tune.PlacementGroupFactory:
-    return tune.PlacementGroupFactory([{"CPU": config["cpus"], "GPU": config["gpus"]}])
 
 
 def _trial_id(trial: Any) -> str:
@@ -161,12 +157,12 @@ def main() -> None:
     ray_folder, storage, cpus = json.loads(sys.argv[1])
     channel = Channel()
     threading.Thread(target=channel.listen, args=((ray_folder, storage),), daemon=True).start()
-    with ray_session(ray_folder, cpus) as nodes:
+    with ray_session(ray_folder, cpus):
         threading.Thread(target=_beat, args=(channel,), daemon=True).start()
-        pending, reuse_actors = channel.ask("ready", nodes=nodes)
+        pending, reuse_actors = channel.ask("ready", nodes=_nodes())
         os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(pending)
         tune.Tuner(
-            tune.with_resources(_train, _resources),
+            Training,
             tune_config=tune.TuneConfig(
                 search_alg=Asking(channel),
                 num_samples=-1,

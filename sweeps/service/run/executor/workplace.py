@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from mucon.training_config import CHECKPOINT_SECONDS
 from sweeps.service.run.source import Training
@@ -32,6 +33,7 @@ class Workplace:
         command: the command line to record.
         sweep: directory of the sweep, in which trials record what they use; None if they do not.
         mark: a file that only the results folder of this sweep contains; None if workers do not look for it.
+        facts: the driver's `preflight.own_facts`, with which a worker compares what it sees if there is a mark.
         environment: the `GPU_VARIABLES` that are set where the sweep is started; the workers set them too.
     """
 
@@ -42,6 +44,7 @@ class Workplace:
     command: str = ""
     sweep: Path | None = None
     mark: Path | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(
         default_factory=lambda: {name: os.environ[name] for name in GPU_VARIABLES if name in os.environ}
     )
@@ -67,6 +70,7 @@ class Workplace:
             "command": self.command,
             "sweep": self.sweep and str(self.sweep),
             "mark": self.mark and str(self.mark),
+            "facts": self.facts,
             "environment": self.environment,
             "trials": [trial.to_dict() for trial in training],
         }

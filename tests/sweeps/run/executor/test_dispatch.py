@@ -11,7 +11,7 @@ import pytest
 from sweeps.service.run.executor.dispatch import RETRIES, Dispatch
 from sweeps.service.run.executor.workplace import Workplace
 from sweeps.service.run.preflight import marked
-from sweeps.service.run.resources import Resources
+from sweeps.service.run.resources import Node, Resources
 from sweeps.service.run.source import Exhausted, PlannedTrials, Training, TrialSource
 from sweeps.service.run.worker import Outcome
 from sweeps.service.trials.folder import State
@@ -68,7 +68,7 @@ def dispatch(source: TrialSource, heard: Heard, folder: Path) -> Dispatch:
     results = ResultsFolder(folder)
     workplace = Workplace(results=results, scratch=results.running("test"), device="cpu")
     made = Dispatch(source, workplace, Resources(cpus=1, gpus=0), heard)
-    made.nodes = {"here": (3.0, 0.0)}
+    made.nodes = {"here": Node("1", (3.0, 0.0))}
     return made
 
 

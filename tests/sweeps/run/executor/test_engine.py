@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from sweeps.service.run.executor.ray_environment import set_ray_environment
+from sweeps.service.run.preflight import own_facts
 from sweeps.service.run.resources import Resources
 from sweeps.service.run.source import Exhausted, PlannedTrials, Training
 from sweeps.service.run.worker import Outcome
@@ -133,6 +134,8 @@ def outside_tune(
     context = SimpleNamespace(get_trial_resources=lambda: resources)
     monkeypatch.setattr(trainable.tune, "get_context", lambda: context)
     monkeypatch.setattr(trainable.tune, "report", report)
+    node = SimpleNamespace(name="node a", identity="1", reason="", is_terminated=False)
+    monkeypatch.setattr(trainable, "here", lambda: node)
 
 
 @pytest.mark.parametrize(("driver", "worker", "seen"), [(":16:8", None, ":16:8"), (None, ":4096:2", ":4096:2")])
@@ -165,7 +168,7 @@ def test_a_worker_has_the_workspace_of_cublas_that_the_driver_has_or_its_own(
     assert found == [seen]
 
 
-def test_a_worker_that_does_not_see_the_mark_of_the_sweep_trains_nothing(
+def test_a_worker_that_does_not_see_the_mark_of_the_sweep_trains_nothing_until_it_does(
     tiny_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_ray_environment()
@@ -175,17 +178,19 @@ def test_a_worker_that_does_not_see_the_mark_of_the_sweep_trains_nothing(
     results = ResultsFolder(tmp_path / "results")
     scratch = results.running("plan")
     scratch.mkdir(parents=True)
-    workplace = Workplace(results=results, scratch=scratch, device="cpu", mark=scratch / "sweep-1")
+    facts = own_facts(str(tiny_store))
+    workplace = Workplace(results=results, scratch=scratch, device="cpu", mark=scratch / "sweep-1", facts=facts)
     reports: list[dict[str, Any]] = []
     monkeypatch.setattr(trainable, "MARK_SECONDS", 0.0)
+    monkeypatch.setattr(trainable, "time", SimpleNamespace(sleep=lambda _: (scratch / "sweep-1").touch()))
     outside_tune(monkeypatch, trainable, report=reports.append)
     trial = small.make_trial(tiny_store, training__epochs=1)
     trainable.train_trial(workplace.request((trial,)))
-    (report,) = reports
-    assert (report["key"], report["state"]) == (trial.key, "lost")
-    assert str(results.path) in report["reason"]
-    assert sorted(results.path.rglob("*")) == [results.path / "running", scratch]
-    (scratch / "sweep-1").touch()
+    assert [sorted(report) for report in reports] == [["key", "node", "refused"], ["accepted", "key", "node"]]
+    assert str(results.path) in reports[0]["refused"]
+    assert sorted(results.path.rglob("*")) == [results.path / "running", scratch, scratch / "sweep-1"]
+    monkeypatch.undo()
+    outside_tune(monkeypatch, trainable, report=reports.append)
     trainable.train_trial(workplace.request((trial,)))
     assert reports[-1]["state"] == "finished"
 
