@@ -36,3 +36,13 @@ audit: install
 	$(PYTHON) -m venv .venv/audit
 	.venv/audit/bin/pip install --quiet --disable-pip-version-check pip-audit
 	.venv/audit/bin/pip-audit --requirement requirements.lock --no-deps --disable-pip --strict
+
+# Secrets and folders of docker-compose.yml. An existing file is kept: the database knows its password.
+# The containers run as the user who makes it; root leaves the user and group of the example, and gives them the folders.
+.env:
+	mkdir -p stores results
+	umask 077 && while IFS= read -r line; do case $$line in \
+	  [!#]*=) line=$$line$$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n') ;; \
+	  MUCON_UID=*) [ "$$(id -u)" = 0 ] && chown "$${line#*=}" stores results || line=MUCON_UID=$$(id -u) ;; \
+	  MUCON_GID=*) [ "$$(id -u)" = 0 ] && chgrp "$${line#*=}" stores results || line=MUCON_GID=$$(id -g) ;; \
+	esac; echo "$$line"; done < .env.example > .env.new && mv .env.new $@
