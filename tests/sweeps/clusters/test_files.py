@@ -46,7 +46,7 @@ def locked(package: str) -> str:
 
 def python_of_the_image() -> str:
     """The Python of the containers, as 3.x."""
-    (version,) = re.findall(r"^FROM python:(\d+\.\d+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    (version,) = re.findall(r"^ARG BASE=\S*python:(\d+\.\d+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     return str(version)
 
 
