@@ -19,12 +19,9 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
 
 from mucon.configuration import DEFAULT_METHOD
 from mucon.errors import InputError, Problem
@@ -35,6 +32,9 @@ from mucon.vocabulary import Vocabulary
 from storage.failpoints import reach
 from storage.fencing import ALONE, SupersededError, Writer
 from storage.folders import exchange
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 FORMAT_VERSION = 1
 STATE = "state.json"
@@ -97,6 +97,8 @@ class Saved:
 
 def weights_sha256(model: nn.Module) -> str:
     """SHA-256 of all weight tensors in the order of their names; equal digests mean equal bits."""
+    import torch  # of this module's functions, only those of tensors need it
+
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name} {list(tensor.shape)} {tensor.dtype}\n".encode())
@@ -280,6 +282,8 @@ def load_weights(model: nn.Module, saved: Saved, folder: Path) -> None:
 
 def _save(tensors: Mapping[str, Tensor], path: Path) -> None:
     """Writes tensors with the permissions that the process gives other files; safetensors creates 0600."""
+    from safetensors.torch import save_file
+
     path.touch()
     permissions = path.stat().st_mode & 0o777
     save_file(_on_cpu(tensors), path)
@@ -337,6 +341,8 @@ def _vocabulary(path: Path) -> Vocabulary:
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
+    from safetensors.torch import load_file
+
     try:
         tensors: dict[str, Tensor] = load_file(path)
         return tensors

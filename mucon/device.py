@@ -1,8 +1,9 @@
-"""Devices and facts about the machine."""
+"""Devices and facts about the machine; torch is imported only where a GPU or a tensor is concerned."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import importlib.metadata
 import os
@@ -16,11 +17,12 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal
-
-import torch
+from typing import TYPE_CHECKING, Any, Literal
 
 from mucon.errors import DataWarning, InputError, Problem
+
+if TYPE_CHECKING:
+    import torch
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -34,12 +36,17 @@ OLDEST_DRIVERS = {11: 450, 12: 525, 13: 580}
 
 def usable_precision(requested: Precision, device: torch.device) -> Precision:
     """The requested precision, or float32 if the device has no instructions for bfloat16."""
-    if requested == "bfloat16":
-        supported = (
-            torch.cuda.is_bf16_supported(including_emulation=False) if device.type == "cuda" else cpu_has_bfloat16()
-        )
-        return "bfloat16" if supported else "float32"
-    return requested
+    return _usable(requested, device.type)
+
+
+def _usable(requested: Precision, kind: str) -> Precision:
+    if requested == "float32":
+        return requested
+    if kind != "cuda":
+        return "bfloat16" if cpu_has_bfloat16() else "float32"
+    import torch
+
+    return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
 
 
 def planned_precision(requested: Precision, device: str) -> Precision:
@@ -51,9 +58,11 @@ def planned_precision(requested: Precision, device: str) -> Precision:
         requested: precision of the configuration.
         device: `cpu`, `cuda`, or `auto` for what the cluster has.
     """
+    if requested == "float32":
+        return requested
     if device == "cpu":
-        return usable_precision(requested, torch.device("cpu"))
-    return usable_precision(requested, torch.device("cuda")) if gpu_count() else requested
+        return _usable(requested, "cpu")
+    return _usable(requested, "cuda") if gpu_count() else requested
 
 
 def choose_device(name: str) -> torch.device:
@@ -67,6 +76,8 @@ def choose_device(name: str) -> torch.device:
     Warns:
         DataWarning: `auto` is the CPU although the machine has an NVIDIA driver.
     """
+    import torch
+
     unknown = InputError(Problem(rule="unknown", place="--device", value=name, expected="auto, cpu, cuda or cuda:N"))
     try:
         device = torch.device("cuda" if name == "auto" else name)
@@ -97,9 +108,24 @@ def set_cublas_workspace() -> None:
 
 def gpu_count() -> int:
     """Number of GPUs that torch can use. Does not start CUDA, and leaves torch's warnings out."""
+    if "torch" not in sys.modules and not _may_have_gpu():
+        return 0
+    import torch
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def _may_have_gpu() -> bool:
+    """Whether torch could find a GPU: it finds none without CUDA's driver library, or AMD's device."""
+    if sys.platform != "linux" or Path("/dev/kfd").exists():
+        return True
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
 
 
 def unusable_gpu() -> str:
@@ -107,6 +133,8 @@ def unusable_gpu() -> str:
     driver = nvidia_driver()
     if not driver or os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1", "NoDevFiles"):
         return ""
+    import torch
+
     cuda = torch.version.cuda
     if cuda is None:
         return f"this machine has the NVIDIA driver {driver}, but torch {torch.__version__} is built without CUDA"
@@ -142,6 +170,8 @@ def full_precision() -> Iterator[None]:
 
     Restores torch's flags afterwards. Nothing changes on a CPU.
     """
+    import torch
+
     backends: Any = torch.backends
     cudnn, matmul = backends.cudnn, None
     with contextlib.suppress(RuntimeError):  # torch cannot tell it if the caller has set the newer flags
@@ -161,6 +191,8 @@ def full_precision() -> Iterator[None]:
 
 
 def _set_flags(matmul: str | None, flags: list[tuple[Any, str, object]]) -> None:
+    import torch
+
     if matmul is not None:  # torch refuses products if this older flag contradicts the newer ones
         torch.set_float32_matmul_precision(matmul)
     for owner, name, value in flags:
@@ -190,6 +222,8 @@ def limit_gpu_memory(share: float) -> None:
     """
     set_cublas_workspace()  # before CUDA starts
     if 0 < share < 1 and gpu_count():
+        import torch
+
         total = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
         torch.cuda.set_per_process_memory_fraction(memory_fraction(share, total))
 
@@ -198,6 +232,8 @@ def gpu_facts(device: torch.device) -> dict[str, Any]:
     """What can change the bits of a GPU's arithmetic, as plain values; empty for a CPU."""
     if device.type != "cuda":
         return {}
+    import torch
+
     return {
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
@@ -249,12 +285,18 @@ def _version(package: str) -> str | None:
 
 def device_name(device: torch.device) -> str:
     """Name of the GPU or of the CPU."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name()
+    if device.type != "cuda":
+        return cpu_name()
+    import torch
+
+    return torch.cuda.get_device_name(device)
 
 
 @contextlib.contextmanager
 def cpu_threads(number: int) -> Iterator[None]:
     """Computes with a number of CPU threads, on which the last bits depend, and restores the previous one."""
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:

@@ -2,69 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mucon.errors import check_ranges
-
 if TYPE_CHECKING:
     from jaxtyping import Float, Int, Real
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LossConfig:
-    """Weights of the terms, and choices that the paper does not specify. A weight of 0 disables a term.
-
-    Attributes:
-        mutual_consistency: weight of L_mu.
-        transcript: weight of L_t.
-        length: alpha, weight of the length regulariser.
-        smoothing: beta, weight of the smoothing loss.
-        over_segments: reduction of L_mu over the segments. Deviation: the paper sums; the published program, and so
-            the published numbers, use the mean.
-        normalise: divisor of L_mu's summed logits: `length` (l'_m, the paper), `stretched_length` (including the
-            overlap, the published program) or `mask_sum` (the sum of the mask over the frames).
-        detach_length: no gradient through that divisor.
-        consistency: `segment`: cross-entropy of averaged logits, equation (2); `frame`: masked cross-entropy of each
-            frame, summed over segments and divided by T (the published program's alternative).
-        length_width: w; log lengths in [-w, w] have no cost.
-        smoothing_threshold: tau.
-        smoothing_rule: `per_term`: mean of min(tau, |difference|)² (paper). `after_mean`: mean of the squares, limited
-            to tau² (published program).
-        smoothing_detached: no gradient through the earlier frame. Deviation: the paper does not detach it.
-        frame: weight of the frame cross-entropy of labelled videos.
-        supervised_length: weight of the length loss of labelled videos.
-        supervised_length_rule: `log`: relative log lengths (paper), each side centred by its mean. `share`: shares of
-            the video (published program).
-        length_on_labelled: apply the length regulariser L_l to labelled videos too. Deviation: the paper does not
-            specify it; in 28 % of Breakfast's videos the true log lengths differ by more than 4, which w = 2 would
-            penalise.
-    """
-
-    mutual_consistency: float = 1.0
-    transcript: float = 1.0
-    length: float = 0.1
-    smoothing: float = 0.1
-    over_segments: Literal["mean", "sum"] = "mean"
-    normalise: Literal["length", "stretched_length", "mask_sum"] = "length"
-    detach_length: bool = False
-    consistency: Literal["segment", "frame"] = "segment"
-    length_width: float = 2.0
-    smoothing_threshold: float = 4.0
-    smoothing_rule: Literal["per_term", "after_mean"] = "per_term"
-    smoothing_detached: bool = True
-    frame: float = 1.0
-    supervised_length: float = 1.0
-    supervised_length_rule: Literal["log", "share"] = "log"
-    length_on_labelled: bool = False
-
-    def __post_init__(self) -> None:
-        numbers = [(f.name, getattr(self, f.name)) for f in fields(self) if f.type == "float"]
-        check_ranges("loss.", [(name, value, "at least 0", value >= 0) for name, value in numbers])
 
 
 def segment_consistency(

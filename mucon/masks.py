@@ -8,57 +8,17 @@ published program: frames at t·T/(T-1), ramps outside the segment.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, assert_never
+from typing import TYPE_CHECKING, assert_never
 
 import torch
 from torch import Tensor
 
-from mucon.errors import check_ranges
+from mucon.config import MaskConfig, MaskShape
 from mucon.segments import SHORTEST
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
-
-MaskShape = Literal["box", "bell", "trapezoid"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MaskConfig:
-    """Shape and sampling of the segment masks.
-
-    Attributes:
-        shape: template: `box`, `bell` (Gaussian) or `trapezoid`.
-        overlap: share of the segment's length by which its mask extends beyond each end, 0 <= overlap < 1.
-        overlap_rule: `symmetric`: length l(1 + 2·overlap), start p - overlap·l. `published`: the same length, start
-            p - overlap/2 of the stretched length (6 % on the left and 14 % on the right for 0.1).
-            Deviation: the default follows the paper's figure, which is symmetric.
-        corner_aligned: use the sampling rule of the published program (PyTorch 1.1).
-        n_samples: samples J of the template.
-        min_ramp_frames: minimum width of a ramp at a segment's end in frames; 0 for l/J at any length. For segments
-            shorter than 100 frames a ramp of l/J is between two frames, so that no frame gives its border a gradient.
-
-    Raises:
-        InputError: a value outside its range.
-    """
-
-    shape: MaskShape = "box"
-    overlap: float = 0.0
-    overlap_rule: Literal["symmetric", "published"] = "symmetric"
-    corner_aligned: bool = False
-    n_samples: int = 100
-    min_ramp_frames: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_ranges(
-            "mask.",
-            [
-                ("overlap", self.overlap, "at least 0 and below 1", 0 <= self.overlap < 1),
-                ("n_samples", self.n_samples, "at least 4", self.n_samples >= 4),
-                ("min_ramp_frames", self.min_ramp_frames, "at least 0", self.min_ramp_frames >= 0),
-            ],
-        )
 
 
 @lru_cache(maxsize=64)

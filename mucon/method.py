@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mucon.checkpoint_files import Progress
 from mucon.configuration import Config
@@ -18,11 +15,16 @@ from mucon.decoding.config import DecodingConfig
 from mucon.device import Precision
 from mucon.identity.trained_on import TrainedOn
 from mucon.inference.requests import Prediction
-from mucon.training.loop import EpochReport, Schedule
-from mucon.training_config import CHECKPOINT_SECONDS
+from mucon.training_config import CHECKPOINT_SECONDS, Schedule
 from mucon.videos import Source, Video
 from mucon.vocabulary import Vocabulary
 from storage.fencing import ALONE, Writer
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from mucon.training.loop import EpochReport
 
 C = TypeVar("C", bound=Config)
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from mucon.config import TrainConfig
+from mucon.config import BackboneConfig, LossConfig, MaskConfig, SegmentBranchConfig, TrainConfig
 from mucon.decoding.config import DecodingConfig
-from mucon.losses import LossConfig
-from mucon.masks import MaskConfig
-from mucon.model.backbone import BackboneConfig
-from mucon.model.segment_branch import SegmentBranchConfig
 from mucon.training_config import TrainingConfig
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from mucon.errors import check_ranges
 
@@ -12,6 +12,22 @@ CHECKPOINT_SECONDS = 120.0
 DROP_FRACTIONS = (70 / 150, 0.7, 60 / 150, 70 / 110)
 """Shares of the run after which the learning rate of a recipe drops, the default first. In an identity, a drop is the
 first share that gives its epoch, or else an epoch."""
+
+
+class Schedule(Protocol):
+    """The settings that the training loop reads, for example from `TrainingConfig`."""
+
+    @property
+    def epochs(self) -> int:
+        """Passes over the videos."""
+
+    @property
+    def threads(self) -> int:
+        """CPU threads of the arithmetic."""
+
+    @property
+    def progress_every(self) -> int:
+        """Epochs between two scores on training videos; the last epoch is always scored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

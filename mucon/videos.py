@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from mucon.arrays import Ints
 from mucon.errors import DataWarning, InputError, Problem, condensed, counted, some
@@ -21,6 +19,9 @@ from mucon.vocabulary import Vocabulary
 from storage.overview import shared_groups
 
 if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
     from storage import Store
 
 
@@ -88,9 +89,10 @@ class Video:
             checksum=lambda: _sha256(array),
         )
 
-    def features(self, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Tensor:
-        """Loads the features `[T, D]` to a device and converts them there."""
-        return self.stored_features(device).to(dtype)
+    def features(self, device: torch.device | str = "cpu", dtype: torch.dtype | None = None) -> Tensor:
+        """Loads the features `[T, D]` to a device and converts them there, by default to float32."""
+        stored = self.stored_features(device)
+        return stored.float() if dtype is None else stored.to(dtype)
 
     def stored_features(self, device: torch.device | str = "cpu") -> Tensor:
         """Loads the features `[T, D]` to a device in the type in which they are stored.
@@ -98,6 +100,8 @@ class Video:
         For a GPU they are copied once into pinned memory, so that their transfer is asynchronous. torch uses this
         memory again as soon as the transfer is complete.
         """
+        import torch  # takes longer than everything else that a sweep of known trials does
+
         array, device = self.read(), torch.device(device)
         if device.type != "cpu":
             kind = torch.from_numpy(np.empty(0, array.dtype)).dtype

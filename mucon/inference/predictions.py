@@ -29,6 +29,7 @@ from mucon.decoding.rounding import largest_remainder
 from mucon.device import full_precision
 from mucon.errors import InputError
 from mucon.inference.alternatives import check_alternatives, ranked, with_alternatives
+from mucon.inference.names import PREDICTIONS
 from mucon.inference.requests import TASKS, Prediction, check_request, likeliest_actions, transcript_problems
 from mucon.masks import absolute_lengths
 from mucon.model import Decoded, MuConNetwork
@@ -36,8 +37,6 @@ from mucon.model.segment_branch import Encoded
 from mucon.segments import Segmentation
 
 __all__ = [
-    "MAIN",
-    "PREDICTIONS",
     "TASKS",
     "Prediction",
     "align_transcript",
@@ -48,11 +47,6 @@ __all__ = [
 ]
 
 R = TypeVar("R")
-
-PREDICTIONS = ("frames", "segments", "full")
-"""Names of the predictions."""
-MAIN = "full"
-"""The prediction that the paper compares with other methods."""
 
 
 def predict(

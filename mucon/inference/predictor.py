@@ -17,7 +17,8 @@ from mucon.configuration import DEFAULT_METHOD
 from mucon.decoding.config import DecodingConfig
 from mucon.device import full_precision
 from mucon.identity.trained_on import TrainedOn
-from mucon.inference.predictions import MAIN, PREDICTIONS, aligned, begin
+from mucon.inference.names import MAIN, PREDICTIONS
+from mucon.inference.predictions import aligned, begin
 from mucon.inference.requests import TASKS, Prediction
 from mucon.inference.training_facts import training_facts
 from mucon.videos import Video

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from mucon.errors import InputError, Problem
 from mucon.segments import Segmentation
 from mucon.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 TASKS = ("segmentation", "alignment")
 """Tasks: the model names the segments, or their transcript is given."""

@@ -5,32 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 import mucon
-from mucon import checkpoint as checkpoints
-from mucon.checkpoint_files import STATE
+from mucon.checkpoint_files import STATE, of_run
 from mucon.config import TrainConfig
 from mucon.configuration import DEFAULT_METHOD
 from mucon.decoding.config import DecodingConfig
-from mucon.inference.predictions import MAIN, PREDICTIONS
-from mucon.inference.predictor import MuConPredictor
+from mucon.inference.names import MAIN, PREDICTIONS
 from mucon.inference.requests import TASKS
 from mucon.method import Method
-from mucon.model import build_model
 from mucon.recipes import RECIPES
-from mucon.training.loop import EpochReport
-from mucon.training.mucon_learner import network_size, train
 from mucon.training_config import CHECKPOINT_SECONDS
 from mucon.videos import Source, Video
 from mucon.vocabulary import Vocabulary
 from storage.fencing import ALONE, Writer
 
+if TYPE_CHECKING:
+    import torch
+
+    from mucon.inference.predictor import MuConPredictor
+    from mucon.training.loop import EpochReport
+
 
 class MuCon:
-    """A `mucon.method.Method`; see there."""
+    """A `mucon.method.Method`; see there. What computes is imported when it is used."""
 
     name: str = DEFAULT_METHOD
     numerics: int = mucon.NUMERICS
@@ -55,6 +54,8 @@ class MuCon:
         writer: Writer = ALONE,
     ) -> None:
         """Trains MuCon, see `mucon.training.train`."""
+        from mucon.training.mucon_learner import train
+
         train(
             config, videos, vocabulary, folder=folder, device=device,
             report=report, should_stop=should_stop, source=source, checkpoint_seconds=checkpoint_seconds, writer=writer,
@@ -62,6 +63,9 @@ class MuCon:
 
     def load(self, folder: Path, device: torch.device | str = "cpu") -> MuConPredictor:
         """Reads a checkpoint folder."""
+        from mucon import checkpoint as checkpoints
+        from mucon.inference.predictor import MuConPredictor
+
         return MuConPredictor(checkpoints.load(folder, device))
 
     def decoding(self, config: TrainConfig) -> DecodingConfig:
@@ -74,6 +78,11 @@ class MuCon:
 
     def n_parameters(self, config: TrainConfig, videos: Sequence[Video], vocabulary: Vocabulary) -> int:
         """Weights of the network for these videos; no memory is allocated for them."""
+        import torch
+
+        from mucon.model import build_model
+        from mucon.training.mucon_learner import network_size
+
         size = network_size(videos, vocabulary, videos[0].dim)
         with torch.device("meta"):
             model = build_model(size, config.backbone, config.segment_branch, seed=config.seed)
@@ -87,7 +96,7 @@ class MuCon:
         """The settings of an identity; a warm start counts by its weights."""
         settings = config.trained_differences()
         if config.training.warm_start is not None:
-            folder = checkpoints.of_run(Path(config.training.warm_start).absolute())
+            folder = of_run(Path(config.training.warm_start).absolute())
             state = folder / STATE
             settings["training.warm_start"] = _weights_sha256(folder, state.stat().st_mtime_ns if state.exists() else 0)
         return settings
@@ -124,6 +133,8 @@ class MuCon:
 @cache
 def _weights_sha256(folder: Path, modified: int) -> str:
     """Digest of a checkpoint's weights; all cells of a sweep share the call, a rewritten checkpoint is read again."""
+    from mucon import checkpoint as checkpoints
+
     return checkpoints.weights_sha256(checkpoints.load(folder).model)
 
 

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from mucon.model.backbone import Backbone, BackboneConfig, latent_index
-from mucon.model.segment_branch import Decoded, Encoded, SegmentBranch, SegmentBranchConfig
+from mucon.config import BackboneConfig, SegmentBranchConfig
+from mucon.model.backbone import Backbone, latent_index
+from mucon.model.segment_branch import Decoded, Encoded, SegmentBranch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,41 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mucon.errors import check_ranges
+from mucon.config import SegmentBranchConfig
 from mucon.model.layers import dropout, dropout_mask
 from mucon.model.recurrence import DecoderWeights, decode_given
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentBranchConfig:
-    """Size of the segment branch.
-
-    Attributes:
-        hidden: width of the encoder in each direction, of the decoder and of the symbols' embedding.
-        dropout: probability on the embedded symbols.
-
-    Raises:
-        InputError: a value outside its range.
-    """
-
-    hidden: int = 128
-    dropout: float = 0.25
-
-    def __post_init__(self) -> None:
-        check_ranges(
-            "segment_branch.",
-            [
-                ("hidden", self.hidden, "at least 2", self.hidden >= 2),
-                ("dropout", self.dropout, "at least 0 and below 1", 0 <= self.dropout < 1),
-            ],
-        )
 
 
 class Encoded(NamedTuple):

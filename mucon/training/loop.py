@@ -25,7 +25,7 @@ from mucon.errors import Diverged, InputError, Interrupted, Problem
 from mucon.identity.contract import Contract
 from mucon.identity.trained_on import TrainedOn
 from mucon.training.feed import Feed
-from mucon.training_config import CHECKPOINT_SECONDS
+from mucon.training_config import CHECKPOINT_SECONDS, Schedule
 from mucon.videos import Video
 from storage.failpoints import reach
 from storage.fencing import ALONE, Writer
@@ -71,22 +71,6 @@ class EpochReport:
             "memory_mib": self.memory / 2**20,
             **{f"progress.{name}": value for name, value in self.progress.items()},
         }
-
-
-class Schedule(Protocol):
-    """The settings that the loop reads, for example from `TrainingConfig`."""
-
-    @property
-    def epochs(self) -> int:
-        """Passes over the videos."""
-
-    @property
-    def threads(self) -> int:
-        """CPU threads of the arithmetic."""
-
-    @property
-    def progress_every(self) -> int:
-        """Epochs between two scores on training videos; the last epoch is always scored."""
 
 
 class Learner(Protocol):

@@ -24,14 +24,14 @@ from mucon.inference.predictions import predict
 from mucon.inference.training_facts import training_facts
 from mucon.model import MuConNetwork, NetworkSize, build_model
 from mucon.segments import Segmentation
-from mucon.training.loop import EpochReport, Loop, Schedule
+from mucon.training.loop import EpochReport, Loop
 from mucon.training.optimiser import Optimiser
 from mucon.training.progress import evaluating, progress_scores, videos_to_score
 from mucon.training.resuming import resume
 from mucon.training.step import SUPERVISED_TERMS, TERMS, FrameLabels, compiled_video_losses, loss_vector, video_losses
 from mucon.training.supervision import with_labels
 from mucon.training.warm_start import warm_start
-from mucon.training_config import CHECKPOINT_SECONDS
+from mucon.training_config import CHECKPOINT_SECONDS, Schedule
 from mucon.videos import Source, Video, check_training_videos, warn_of_short_videos
 from mucon.vocabulary import Vocabulary
 from storage.fencing import ALONE, Writer

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from mucon import losses, masks
+from mucon.config import LossConfig, MaskConfig
 from mucon.errors import InputError, Problem
-from mucon.losses import LossConfig
-from mucon.masks import MaskConfig
 from mucon.model.network import TeacherForced
 
 TERMS = ("total", "mutual_consistency", "transcript", "length", "smoothing")

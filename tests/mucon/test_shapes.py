@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from mucon import losses, masks
-from mucon.masks import MaskConfig
+from mucon.config import MaskConfig
 from mucon.model.backbone import latent_index
 
 jaxtyping = pytest.importorskip("jaxtyping")

@@ -51,15 +51,17 @@ def test_the_tracking_store_has_one_run_for_the_sweep_and_one_for_each_trial(
     assert ("ablation_masks", "FINISHED") in parents
 
 
-def test_the_same_command_again_prints_the_table_and_imports_neither_ray_nor_mlflow(finished_sweep: Finished) -> None:
+def test_the_same_command_again_prints_the_table_and_imports_neither_torch_nor_the_services(
+    finished_sweep: Finished,
+) -> None:
     before = small.journals(finished_sweep.results)
     again = small.run(finished_sweep.command, PYTHONPROFILEIMPORTTIME="1")
     assert again.returncode == 0
     assert table_of(again.stdout) == table_of(finished_sweep.ran.stdout)
     assert small.journals(finished_sweep.results) == before
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in again.stderr.splitlines()}
-    assert {"torch", "sweeps", "storage"} <= imported
-    assert not {"ray", "mlflow", "optuna"} & imported
+    assert {"mucon", "sweeps", "storage"} <= imported
+    assert not {"torch", "ray", "mlflow", "optuna"} & imported
 
 
 def test_finished_rows_under_another_name_reach_the_tracking_store_without_ray(

@@ -16,10 +16,10 @@ from mucon.identity.trained_on import TrainedOn
 from mucon.methods.frames.config import FrameConfig, FrameNetworkConfig
 from mucon.methods.frames.predictor import FrameClassifier
 from mucon.segments import Segmentation
-from mucon.training.loop import Schedule
 from mucon.training.optimiser import Optimiser
 from mucon.training.progress import evaluating, progress_scores, videos_to_score
 from mucon.training.resuming import resume
+from mucon.training_config import Schedule
 from mucon.videos import Source, Video
 from mucon.vocabulary import Vocabulary
 

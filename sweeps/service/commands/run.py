@@ -96,7 +96,6 @@ def _run_here(
     from sweeps.service.driver import Options, run_plan
     from sweeps.service.plan.plan import make_plan
     from sweeps.service.run.budget.limits import CAPS, read_budget
-    from sweeps.service.run.estimate import dry_run
     from sweeps.service.run.notice import VARIABLE, notify_address
     from sweeps.service.run.resources import place_trials
     from sweeps.service.spec.recipe import recipe_name
@@ -130,6 +129,8 @@ def _run_here(
     recipes = ", ".join(dict.fromkeys(recipe_name(_base(table, options)) for table in sweep.experiments))
     _print_header(plan, recipes, seeds, budget, console)
     if options.dry_run:
+        from sweeps.service.run.estimate import dry_run  # imports torch
+
         return dry_run(plan, trials, placement, budget, priority, console)
     shown = [redacted(word.replace(notify, HIDDEN) if notify else word) for word in words]
     config = {"recipe": recipes, "seeds": seeds, "splits": list(plan.splits), "store": plan.store, "set": settings}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from mucon.videos import Video, videos_of, vocabulary_of
 from storage import Store, open_store
 from sweeps.service.plan.plan import Plan
 from sweeps.service.run.budget.admission import balanced, covered, first_trainings
-from sweeps.service.run.budget.estimates import epochs_left, trained
+from sweeps.service.run.budget.estimates import epochs_left, makespan, trained
 from sweeps.service.run.budget.limits import Budget
 from sweeps.service.run.budget.usage import read_all_usage
 from sweeps.service.run.measured_step import MeasuredStep, measure_step, typical
@@ -99,18 +98,6 @@ class Estimate:
         if not each.gpus and clock > BUSY_RATIO * processor:
             idle = duration(self.seconds * processor / clock)
             yield f"other programs are using this machine's cores; estimate for an idle machine: {idle}"
-
-
-def makespan(seconds: Sequence[float], slots: int) -> float:
-    """Time at which the last task ends if tasks start in this order, each as soon as a slot is free.
-
-    >>> makespan([4, 3, 2, 2], 2), makespan([], 3)
-    (6.0, 0.0)
-    """
-    ends = [0.0] * slots
-    for task in seconds:
-        heapq.heapreplace(ends, ends[0] + task)
-    return max(ends)
 
 
 def estimate(

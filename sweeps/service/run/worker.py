@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
@@ -24,7 +24,6 @@ from mucon.errors import Diverged, InputError, Interrupted, Problem
 from mucon.evaluation import Evaluation, evaluate
 from mucon.method import Predictor
 from mucon.methods import method_named
-from mucon.training import EpochReport
 from mucon.training_config import CHECKPOINT_SECONDS
 from mucon.videos import Video, source_of, videos_of, vocabulary_of
 from storage import Store, failpoints, open_store
@@ -44,6 +43,9 @@ from sweeps.service.trials.lease import Lease
 from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
+
+if TYPE_CHECKING:
+    from mucon.training import EpochReport
 
 NO_SLOT = nullcontext()
 """The slot of a trial that need not wait for other processes of its machine."""

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from mucon.config import TrainConfig
-from mucon.model.backbone import Backbone, BackboneConfig, latent_index
+from mucon.config import BackboneConfig, TrainConfig
+from mucon.model.backbone import Backbone, latent_index
 from mucon.model.layers import pool_pairs
 from tests.helpers import oracles_core as oracles
 from tests.helpers.refusals import refused

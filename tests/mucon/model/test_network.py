@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from mucon.config import BackboneConfig, SegmentBranchConfig
 from mucon.methods.published_weights import UNUSED, from_published
-from mucon.model import BackboneConfig, NetworkSize, SegmentBranchConfig, build_model
+from mucon.model import NetworkSize, build_model
 from tests.helpers.factories import network_output
 from tests.helpers.refusals import refused
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from mucon.model.segment_branch import Decoded, SegmentBranch, SegmentBranchConfig
+from mucon.config import SegmentBranchConfig
+from mucon.model.segment_branch import Decoded, SegmentBranch
 from tests.helpers.refusals import refused
 
 N = 3

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from mucon.losses import LossConfig, frame_cross_entropy, length_loss, smoothing_loss, supervised_length_loss
+from mucon.config import LossConfig, MaskConfig
+from mucon.losses import frame_cross_entropy, length_loss, smoothing_loss, supervised_length_loss
 from mucon.losses import transcript_loss as transcript_nll
-from mucon.masks import MaskConfig
 from mucon.model import TeacherForced
 from mucon.recipes import published_program
 from mucon.training.step import video_losses

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from mucon.masks import MaskConfig, absolute_lengths, segment_masks
+from mucon.config import MaskConfig
+from mucon.masks import absolute_lengths, segment_masks
 from tests.mucon.parity import golden
 
 INPUTS = ("log_lengths", "T", "cotangent")

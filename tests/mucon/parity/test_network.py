@@ -9,8 +9,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from mucon.config import BackboneConfig, SegmentBranchConfig
 from mucon.methods.published_weights import from_published
-from mucon.model import BackboneConfig, MuConNetwork, NetworkSize, SegmentBranchConfig, build_model
+from mucon.model import MuConNetwork, NetworkSize, build_model
 from mucon.recipes import published_program
 from mucon.training.step import video_losses
 from tests.helpers.factories import network_output

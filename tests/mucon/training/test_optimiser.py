@@ -15,9 +15,8 @@ import torch
 
 from mucon import checkpoint as checkpoints
 from mucon.checkpoint import weights_sha256
+from mucon.config import LossConfig, MaskConfig
 from mucon.errors import Interrupted
-from mucon.losses import LossConfig
-from mucon.masks import MaskConfig
 from mucon.model import NetworkSize, build_model
 from mucon.training.loop import epoch_order, step_seed
 from mucon.training.mucon_learner import parameter_groups

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from mucon import losses
-from mucon.losses import LossConfig
-from mucon.masks import MaskConfig, absolute_lengths, frames_per_latent, segment_masks
+from mucon.config import LossConfig, MaskConfig
+from mucon.masks import absolute_lengths, frames_per_latent, segment_masks
 from mucon.model import TeacherForced, build_model
 from mucon.model.backbone import latent_index
 from mucon.model.network import NetworkSize

@@ -13,11 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mucon.checkpoint_files import DATA
-from mucon.config import TrainConfig
+from mucon.config import LossConfig, MaskConfig, TrainConfig
 from mucon.errors import DataWarning, Interrupted
 from mucon.identity.fingerprint import VideoFacts
-from mucon.losses import LossConfig
-from mucon.masks import MaskConfig
 from mucon.training import EpochReport
 from mucon.training.loop import epoch_order
 from mucon.training.step import SUPERVISED_TERMS, TERMS, FrameLabels, loss_vector, video_losses

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from sweeps.service.run.budget.admission import BudgetedTrials, balanced, first_trainings
-from sweeps.service.run.budget.estimates import epochs_left, recorded_speeds, trained
+from sweeps.service.run.budget.estimates import epochs_left, makespan, recorded_speeds, trained
 from sweeps.service.run.budget.limits import Budget, Limit
 from sweeps.service.run.budget.spending import Spending
 from sweeps.service.run.budget.usage import read_all_usage, read_usage
-from sweeps.service.run.estimate import makespan
 from sweeps.service.run.resources import Placement
 from sweeps.service.run.source import TrialSource
 from sweeps.service.run.ticker import Ticker

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import heapq
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from mucon.methods import method_named
@@ -34,6 +35,18 @@ class RecordedSpeeds:
         others = [speed for other, speeds in self._speeds.items() if other[0] == kind[0] for speed in speeds.values()]
         known = [own[trial.identity]] if trial.identity in own else [*own.values()] or others
         return max(epochs, 1) * fmean(known) if known else None
+
+
+def makespan(seconds: Sequence[float], slots: int) -> float:
+    """Time at which the last task ends if tasks start in this order, each as soon as a slot is free.
+
+    >>> makespan([4, 3, 2, 2], 2), makespan([], 3)
+    (6.0, 0.0)
+    """
+    ends = [0.0] * slots
+    for task in seconds:
+        heapq.heapreplace(ends, ends[0] + task)
+    return max(ends)
 
 
 def recorded_speeds(
