@@ -1,37 +1,25 @@
-"""Faults of tracking servers: what is no server is refused, what stops answering holds up nothing, nothing is lost."""
+"""What stops a shipment holds up nothing and loses nothing: kills, frozen servers, locked databases, many writers."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy
-from rich.console import Console
 
 from mucon.errors import EXIT_OK, EXIT_PARTIAL
 from sweeps.service.cli import main
-from sweeps.service.driver import Options, run_plan
-from sweeps.service.plan.cells import Cell
-from sweeps.service.plan.plan import Part, Plan, read_plan
 from sweeps.service.plan.sweep_folder import SweepInfo, read_links
-from sweeps.service.spec.columns import Variant
-from sweeps.service.spec.experiment import Experiment
-from sweeps.service.track import probe, shipping, trial_runs
+from sweeps.service.track import shipping, trial_runs
 from sweeps.service.track.compare import compare
 from sweeps.service.track.shipping import Shipping
 from sweeps.service.track.sync import sync
@@ -40,13 +28,10 @@ from sweeps.service.track.tracker import Tracker
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.results_folder import ResultsFolder
-from sweeps.service.trials.writer import writer_of
-from tests.helpers.planted_sweeps import result_of, split_data
-from tests.helpers.refusals import refused
+from tests.helpers.planted_tracking import INFO, NAME, again, plant, points, process, rows, statuses
 from tests.helpers.services import MLflowServer, PostgreSQL, free_port, wait_until
-from tests.helpers.tracked import EXPERIMENT, client
+from tests.helpers.tracked import EXPERIMENT
 from tests.helpers.trial_folders import (
-    EVALUATION,
     append_epoch,
     evaluate_later,
     finish,
@@ -55,167 +40,6 @@ from tests.helpers.trial_folders import (
 )
 
 pytestmark = pytest.mark.service
-
-NAME = "planted"
-INFO = SweepInfo(name=NAME, title="Planted", command="python x.py", config={})
-PROGRAM = (
-    "import sys; from pathlib import Path; from rich.console import Console\n"
-    "from sweeps.service.driver import Options, run_plan; from sweeps.service.plan.plan import read_plan\n"
-    "from sweeps.service.plan.sweep_folder import SweepInfo\n"
-    "from sweeps.service.trials.results_folder import ResultsFolder\n"
-    "path, uri = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None\n"
-    f"info = SweepInfo(name={NAME!r}, title='Planted', command='c', config={{}})\n"
-    "options = Options(device='cpu', cpus='1', gpus='0', checkpoint_seconds=0, tracking_uri=uri, info=info)\n"
-    f"status = run_plan(read_plan(ResultsFolder.at(path), {NAME!r}), {{}}, options, Console(width=160))\n"
-    "print('mlflow' in sys.modules); sys.exit(status)"
-)
-
-
-def plant(path: Path, seeds: int = 3) -> Plan:
-    """A results folder with the plan of a sweep whose trials are finished and were never shipped."""
-    row = Variant(labels=("box",))
-    cells = []
-    for seed in range(1, seeds + 1):
-        folder = write_trial(path, seed=seed)
-        cell = Cell(variant=row, split="1", seed=seed, identity=folder.identity, evaluation=EVALUATION)
-        weights = {"weights_sha256": hashlib.sha256(folder.identity.encode()).hexdigest()}
-        folder.result_path(EVALUATION).write_text(json.dumps(result_of(cell, {"full": 0.7}, 3, True) | weights))
-        cells.append(cell)
-    experiment = Experiment(name=NAME, title="Planted", label_titles=("Row",), variants=(row,))
-    plan = Plan(
-        name=NAME,
-        title="Planted",
-        parts=(Part(experiment=experiment, cells=tuple(cells), pooling=16),),
-        splits={"1": split_data(3)},
-        results=ResultsFolder.at(path),
-        store="/data/stores/planted",
-    )
-    plan.write()
-    return plan
-
-
-def again(path: Path, uri: str | None) -> int:
-    """The command of the sweep, given again."""
-    options = Options(device="cpu", cpus="1", gpus="0", checkpoint_seconds=0, tracking_uri=uri, info=INFO)
-    return run_plan(read_plan(ResultsFolder.at(path), NAME), {}, options, Console(width=160))
-
-
-def process(path: Path, *uri: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(path), *uri],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
-def rows(uri: str, query: str) -> list[Any]:
-    engine = sqlalchemy.create_engine(uri, poolclass=sqlalchemy.pool.NullPool)
-    with engine.connect() as connection:
-        return [tuple(row) for row in connection.execute(sqlalchemy.text(query))]
-
-
-def statuses(uri: str, tag: str = "trial") -> dict[str, str]:
-    """Value of a tag -> status, of the runs that were not deleted; a value of two runs fails the test."""
-    found = rows(
-        uri,
-        "select tags.value, status from runs join tags using (run_uuid)"
-        f" where key = '{tag}' and lifecycle_stage = 'active'",
-    )
-    assert len(dict(found)) == len(found), found
-    return dict(found)
-
-
-def points(uri: str, prefix: str = "train/") -> Counter[tuple[str, str]]:
-    """(trial, metric) -> number of values; a step that was sent twice fails the test."""
-    found = rows(
-        uri,
-        "select tags.value, metrics.key, step from metrics join tags on metrics.run_uuid = tags.run_uuid"
-        " join runs on runs.run_uuid = tags.run_uuid where tags.key = 'trial' and lifecycle_stage = 'active'",
-    )
-    assert [row for row, times in Counter(found).items() if times > 1] == []
-    return Counter((trial, key) for trial, key, _ in found if key.startswith(prefix))
-
-
-@contextmanager
-def answering(answer: bytes | None) -> Iterator[str]:
-    """The address of a listener that answers every connection with some bytes, or never."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    held: list[socket.socket] = []
-
-    def serve() -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            held.append(connection)
-            if answer is not None:
-                connection.recv(65536)
-                connection.sendall(answer)
-                connection.close()
-
-    threading.Thread(target=serve, daemon=True).start()
-    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    for end in (listener, *held):
-        end.close()
-
-
-def http_answer(status: str, body: str) -> bytes:
-    return f"HTTP/1.0 {status}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
-
-
-@pytest.mark.parametrize(
-    ("answer", "rule"),
-    [
-        (http_answer("200 OK", "<html>a page</html>"), "type"),
-        (http_answer("404 Not Found", '{"detail": "Not Found"}'), "type"),
-        (http_answer("500 Internal", '{"error_code": "INTERNAL_ERROR", "message": "no database"}'), "unreachable"),
-        (b"\x15\x03\x01\x00\x02\x02\x50", "unreachable"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "unreachable"),
-        (b"", "unreachable"),
-        (None, "unreachable"),
-    ],
-)
-def test_what_is_no_mlflow_server_is_refused(answer: bytes | None, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "PROBE_SECONDS", 1.0)
-    with answering(answer) as uri, refused(rule, place="--tracking-uri", value=uri, n=1):
-        probe.probe(uri, EXPERIMENT)
-
-
-def test_a_server_that_asks_for_a_login_is_left_to_mlflows_client_and_refused_by_it() -> None:
-    with answering(http_answer("401 Unauthorized", "You are not authenticated")) as uri:
-        assert not probe.probe(uri, EXPERIMENT)
-        with refused("unreachable", place="--tracking-uri", value=uri, n=1):
-            Tracker(uri, EXPERIMENT, INFO).check()
-
-
-def test_a_database_that_is_missing_or_locked_or_of_another_program_is_refused(
-    tmp_path: Path,
-    postgresql: PostgreSQL,
-    mlflow_server: MLflowServer,
-    mlflow_uri: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(probe, "PROBE_SECONDS", 2.0)
-    for uri in (mlflow_server.uri, postgresql.uri, mlflow_uri, f"sqlite:///{tmp_path}/new.db"):
-        assert probe.probe(uri, EXPERIMENT)
-    assert not (tmp_path / "new.db").exists()
-    missing = postgresql.uri.replace("/mlflow", "/nothing")
-    with refused("unreachable", place="--tracking-uri", value=missing, n=1):
-        probe.probe(missing, EXPERIMENT)
-    with refused("missing", place="--tracking-uri", n=1):
-        probe.probe("mysql://u@127.0.0.1/mlflow", EXPERIMENT)
-    with sqlite3.connect(tmp_path / "other.db") as database:
-        database.execute("create table songs (title)")
-    with refused("type", place="--tracking-uri", n=1):
-        probe.probe(f"sqlite:///{tmp_path}/other.db", EXPERIMENT)
-    with sqlite3.connect(tmp_path / "mlflow.db") as database:
-        database.execute("begin exclusive")
-        with refused("unreachable", place="--tracking-uri", value=mlflow_uri, n=1):
-            probe.probe(mlflow_uri, EXPERIMENT)
 
 
 @pytest.mark.parametrize(
@@ -250,10 +74,10 @@ def test_the_record_of_what_was_shipped_where_decides_what_is_sent(
     assert is_tracked(plan.tracked, mlflow_uri)
     assert again(path, mlflow_uri) == EXIT_OK
     assert sent == []
-    evaluate_later(plan.folders[1], "b" * 16, "alignment", {}, 0.9)
+    evaluate_later(plan.tracked.folders[1], "b" * 16, "alignment", {}, 0.9)
     assert not is_tracked(plan.tracked, mlflow_uri)
     assert again(path, mlflow_uri) == EXIT_OK
-    assert sent == [plan.folders[1].identity]
+    assert sent == [plan.tracked.folders[1].identity]
     assert points(mlflow_uri, "test/alignment/full/mof") == {(sent[0], "test/alignment/full/mof"): 1}
     other = new_mlflow_uri(tmp_path / "other")
     assert not is_tracked(plan.tracked, other)
@@ -282,7 +106,7 @@ def test_a_comparison_names_each_difference_and_changes_nothing(
 ) -> None:
     plan = plant(tmp_path / "results", seeds=5)
     words = ["sync", str(plan.results.path), "--tracking-uri", mlflow_uri]
-    first, second, third, fourth, _ = (folder.identity for folder in plan.folders)
+    first, second, third, fourth, _ = (folder.identity for folder in plan.tracked.folders)
     assert again(plan.results.path, mlflow_uri) == EXIT_OK
     assert main(None, [*words, "--check"]) == EXIT_OK
     database = mlflow_uri.removeprefix("sqlite:///")
@@ -419,95 +243,3 @@ def test_eight_trials_that_log_each_epoch_at_once_lose_nothing(
     counted = {key: times for key, times in points(uri).items() if key[0] in mine}
     assert set(counted.values()) == {20}
     assert len(counted) == 8 * 3
-
-
-def test_two_results_folders_on_one_server_send_each_epoch_once(
-    tmp_path: Path, mlflow_uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One folder sends, the other one waits for it, takes over what it leaves, and repeats nothing."""
-    monkeypatch.setattr(trial_runs, "CLAIM_SECONDS", 0.0)
-    names = ("here", "there")
-    folders = {name: write_trial(tmp_path / name, status="running", epochs=2) for name in names}
-    held = {name: lease.acquire(folders[name].path) for name in names}
-    identity = folders["here"].identity
-    trackers = {name: Tracker(mlflow_uri, EXPERIMENT, INFO, results=ResultsFolder(tmp_path / name)) for name in names}
-    for name in names:
-        trackers[name].open()
-    here, there = (lambda name=name: trackers[name].ship([folders[name]]) for name in names)  # type: ignore[misc]
-    assert here().complete
-    assert there().elsewhere == (identity,)
-    for name in names:
-        append_epoch(folders[name], 3, seed=1 + (name == "there"))
-    assert there().elsewhere == (identity,)
-    assert here().complete
-    assert points(mlflow_uri)[identity, "train/loss/total"] == 3
-    append_epoch(folders["there"], 4)
-    monkeypatch.setattr(trial_runs, "SILENT_SECONDS", -1.0)  # "here" is silent for long
-    assert there().complete
-    monkeypatch.setattr(trial_runs, "SILENT_SECONDS", 60.0)
-    monkeypatch.setattr(trial_runs, "BEAT_SECONDS", -1.0)  # "here" has slept for longer than the time between two signs
-    append_epoch(folders["here"], 4)
-    append_epoch(folders["here"], 5)
-    assert here().elsewhere == (identity,)
-    for name in names:
-        one = held[name]
-        assert one is not None
-        finish(folders[name], epochs=5)
-        one.release()
-    append_epoch(folders["there"], 5)
-    assert there().complete
-    assert here().complete
-    for name in names:
-        evaluate_later(folders[name], "b" * 16, "alignment", {}, 0.9)
-        assert trackers[name].finish([folders[name]], {}).complete
-    assert points(mlflow_uri)[identity, "train/loss/total"] == 5
-    assert points(mlflow_uri, "test/alignment")[identity, "test/alignment/full/mof"] == 1
-    assert statuses(mlflow_uri) == {identity: "FINISHED"}
-
-
-def test_a_copied_results_folder_has_another_name_on_the_server(tmp_path: Path) -> None:
-    first = ResultsFolder(tmp_path / "first")
-    name = writer_of(first)
-    assert writer_of(first) == name
-    shutil.copytree(first.path, tmp_path / "copy")
-    assert writer_of(ResultsFolder(tmp_path / "copy")) not in ("", name)
-    first.path.rename(tmp_path / "moved")
-    assert writer_of(ResultsFolder(tmp_path / "moved")) == name
-
-
-def test_runs_that_a_dead_sweep_left_running_are_ended_by_the_next_sweep_of_the_folder(
-    tmp_path: Path, mlflow_uri: str
-) -> None:
-    results = ResultsFolder(tmp_path / "results")
-    dead, alive = (write_trial(results.path, seed=seed, status="running", epochs=1) for seed in (1, 2))
-    held = {folder: lease.acquire(folder.path) for folder in (dead, alive)}
-    other = SweepInfo(name="other", title="t", command="c", config={})
-    tracker = Tracker(mlflow_uri, EXPERIMENT, other, results=results)
-    tracker.open()
-    assert tracker.ship([dead, alive]).complete
-    assert set(statuses(mlflow_uri).values()) == {"RUNNING"}
-    gone = held[dead]
-    assert gone is not None
-    gone.release()
-    Tracker(mlflow_uri, EXPERIMENT, INFO, results=results).open()
-    assert statuses(mlflow_uri) == {dead.identity: "KILLED", alive.identity: "RUNNING"}
-    assert statuses(mlflow_uri, "sweep") == {"other": "KILLED", NAME: "RUNNING"}
-
-
-def test_artifacts_follow_a_results_folder_that_was_moved(
-    tmp_path: Path, new_mlflow_uri: Callable[[Path], str]
-) -> None:
-    old, new = (ResultsFolder(tmp_path / name) for name in ("old", "new"))
-    plant(old.path, seeds=1)
-    new_mlflow_uri(old.path)
-    assert process(old.path, old.tracking_uri).returncode == EXIT_OK
-    old.path.rename(new.path)
-    write_trial(new.path, seed=2)
-    assert main(None, ["sync", str(new.path)]) == EXIT_OK
-    assert not old.path.exists()
-    server = client(new.tracking_uri)
-    places = {
-        run.info.artifact_uri for run in server.search_runs([server.get_experiment_by_name(EXPERIMENT).experiment_id])
-    }
-    assert len(places) == 4
-    assert all(Path(place).is_relative_to(new.path / "mlartifacts") and Path(place).exists() for place in places)

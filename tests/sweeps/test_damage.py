@@ -105,7 +105,7 @@ LINES = (directory, line_of_zeros, half_a_line_inside, line_of_another_shape)
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
     plan = make_sweep(tmp_path / "results", EXPERIMENT, lambda *_: 0.5, n_seeds=2)
-    for folder in plan.folders:
+    for folder in plan.tracked.folders:
         append_epoch(folder, 1)
         append_epoch(folder, 2)
         append_status(folder, "finished", 5)
@@ -128,7 +128,7 @@ def reported(plan: Plan, capsys: pytest.CaptureFixture[str]) -> str:
 def test_a_damaged_trial_is_a_state_with_file_and_reason_and_the_others_keep_their_values(
     plan: Plan, name: str, damage: Callable[[Path], None]
 ) -> None:
-    first = plan.folders[0]
+    first = plan.tracked.folders[0]
     damage(first.path / name)
     standing = Standing.of(plan)
     states = [result.state for result in standing.results.values()]
@@ -141,19 +141,19 @@ def test_a_damaged_trial_is_a_state_with_file_and_reason_and_the_others_keep_the
 def test_a_report_shows_the_others_names_the_damaged_trial_and_exits_with_3(
     plan: Plan, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    zeros(plan.folders[1].result_path(EVALUATION))
-    line_of_zeros(plan.folders[0].journal_path)
+    zeros(plan.tracked.folders[1].result_path(EVALUATION))
+    line_of_zeros(plan.tracked.folders[0].journal_path)
     (plan.folder / DIGESTS).write_bytes(bytes(9))
-    for folder in plan.folders:
+    for folder in plan.tracked.folders:
         folder.checkpoint_path.mkdir(parents=True)
         (folder.checkpoint_path / "config.json").write_bytes(bytes(9))
     out = reported(plan, capsys)
-    assert str(plan.folders[1].result_path(EVALUATION)) in out
-    assert str(plan.folders[0].journal_path) in out
+    assert str(plan.tracked.folders[1].result_path(EVALUATION)) in out
+    assert str(plan.tracked.folders[0].journal_path) in out
     assert "50.0" in out
     assert "damaged" in (plan.folder / "planted.html").read_text()
-    with refused("damaged", place=str(plan.folders[0].journal_path)):
-        read_record(TrialReading(plan.folders[0]))
+    with refused("damaged", place=str(plan.tracked.folders[0].journal_path)):
+        read_record(TrialReading(plan.tracked.folders[0]))
 
 
 @pytest.mark.parametrize("damage", [half, zeros, directory, a_list])
@@ -269,7 +269,7 @@ def test_a_damaged_lease_counts_as_held_for_a_while_and_then_as_free(tmp_path: P
 def test_the_status_of_all_sweeps_names_damaged_trials_and_plans_and_goes_on(
     plan: Plan, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line_of_zeros(plan.folders[0].journal_path)
+    line_of_zeros(plan.tracked.folders[0].journal_path)
     other = plan.results.sweep("other")
     shutil.copytree(plan.folder, other)
     assert main(None, ["status", "--results", str(plan.results.path)]) == 3
@@ -277,7 +277,7 @@ def test_the_status_of_all_sweeps_names_damaged_trials_and_plans_and_goes_on(
     assert "3 of 4, 1 damaged" in said.out
     assert str(other / "plan.json") in said.err
     assert main(None, ["status", "planted", "--results", str(plan.results.path)]) == 3
-    assert str(plan.folders[0].journal_path) in capsys.readouterr().out
+    assert str(plan.tracked.folders[0].journal_path) in capsys.readouterr().out
 
 
 def test_a_plan_is_written_again_in_the_place_of_a_directory(plan: Plan) -> None:
@@ -289,7 +289,7 @@ def test_a_plan_is_written_again_in_the_place_of_a_directory(plan: Plan) -> None
 
 
 def test_the_first_evaluation_stays_the_first_when_it_is_made_again(plan: Plan) -> None:
-    folder = plan.folders[0]
+    folder = plan.tracked.folders[0]
     written = json.loads(folder.result_path(EVALUATION).read_text())
     result = {name: value for name, value in written.items() if name not in ("first", "evaluation")}
     folder.write_result("b" * 16, result)
@@ -300,10 +300,10 @@ def test_the_first_evaluation_stays_the_first_when_it_is_made_again(plan: Plan) 
 
 
 def test_another_format_version_is_refused_and_not_set_aside(plan: Plan) -> None:
-    path = plan.folders[0].result_path(EVALUATION)
+    path = plan.tracked.folders[0].result_path(EVALUATION)
     path.write_text('{"format_version": 99}')
     with refused("version", place=str(path), value=99, n=1):
         Standing.of(plan)
     with refused("version", place=str(path), value=99, n=1):
-        TrialFolder(plan.folders[0].path).mend(EVALUATION)
+        TrialFolder(plan.tracked.folders[0].path).mend(EVALUATION)
     assert path.read_text() == '{"format_version": 99}'

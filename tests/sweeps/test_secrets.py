@@ -93,10 +93,10 @@ def test_a_report_of_older_records_shows_no_password(tmp_path: Path, capsys: pyt
     plan = make_sweep(tmp_path, shape, lambda *_: 0.5, n_seeds=1)
     older = SweepInfo(name="masks", title="Masks", command=COMMAND, config={})
     write_sweep(plan.results, older, "mucon", plan.rows)
-    for folder in plan.folders:
+    for folder in plan.tracked.folders:
         append(folder, {"kind": "environment", "timestamp": START, "command": COMMAND})
-    plan.folders[0].result_path(plan.cells[0].evaluation).unlink()
-    append_status(plan.folders[0], "failed", START, f"no answer from {ADDRESSES[1]}")
+    plan.tracked.folders[0].result_path(plan.cells[0].evaluation).unlink()
+    append_status(plan.tracked.folders[0], "failed", START, f"no answer from {ADDRESSES[1]}")
     assert main(None, ["report", "masks", "--results", str(tmp_path)]) == 0
     assert SECRET not in capsys.readouterr().out
     page = plan.folder / "masks.html"

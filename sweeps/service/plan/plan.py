@@ -31,7 +31,6 @@ from sweeps.service.spec.figure import Figure
 from sweeps.service.spec.texts import name_problems
 from sweeps.service.text import digest
 from sweeps.service.trials.cell_results import CellResult, read_result
-from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.identity import is_identity
 from sweeps.service.trials.json_files import ANY_KEY, damaged, misfit, read_json, write_json
 from sweeps.service.trials.known_results import read_known, stamp_of
@@ -125,11 +124,6 @@ class Plan:
             rows=self.rows,
             evaluations=evaluations,
         )
-
-    @property
-    def folders(self) -> list[TrialFolder]:
-        """The directories of the trials."""
-        return [self.results.trial(identity) for identity in self.rows]
 
     def read_results(
         self, earlier: Mapping[str, CellResult] | None = None, reading: Callable[[str], TrialReading] | None = None

@@ -69,7 +69,7 @@ def test_a_plan_is_read_back_as_it_was_written(
 def test_a_trial_that_several_tables_contain_is_one_cell_of_the_sweep(tiny_store: Path, results: ResultsFolder) -> None:
     plan = plan_of(BARS, tiny_store, results)
     assert len(plan.rows) == 4 * 2, "three kinds of supervision with 110 epochs, and one training for all predictions"
-    assert len(plan.cells) == len(plan.folders) == len(plan.read_results()) == 8
+    assert len(plan.cells) == len(plan.tracked.folders) == len(plan.read_results()) == 8
 
 
 def test_a_missing_damaged_or_other_plan_is_refused_by_name(tiny_store: Path, results: ResultsFolder) -> None:

@@ -121,7 +121,7 @@ def test_the_command_compares_two_trials_and_names_the_better_model(
         return 0.7 if row == "b" else 0.5
 
     plan = make_sweep(tmp_path, experiment("ab", "a"), score, n_videos=8)
-    for folder in plan.folders:
+    for folder in plan.tracked.folders:
         folder.trial_path.write_text(json.dumps({"format_version": FORMAT_VERSION, "config": {}, "store": plan.store}))
     first, second = (next(cell.identity for cell in plan.cells if cell.variant.name == row) for row in "ab")
     assert main(arguments=["compare", first, second, "--results", str(tmp_path)]) == 0

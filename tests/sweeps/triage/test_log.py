@@ -44,7 +44,7 @@ def plant(results: Path) -> ResultsFolder:
     )
     unfinished = {(LABEL, "1", 1): Unfinished("failed", HOSTILE), (LABEL, "1", 2): Unfinished("running")}
     planted = make_sweep(results, shape, lambda *_: 0.5, n_seeds=3, unfinished=unfinished)
-    for trial in planted.folders:
+    for trial in planted.tracked.folders:
         trial.log_path.write_text(HOSTILE)
         trial.traceback_path.write_text(HOSTILE)
     return planted.results

@@ -38,7 +38,7 @@ EXPERIMENT = Experiment(
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     """A finished sweep with a report; its figures are drawn once for all tests."""
     plan = make_sweep(tmp_path_factory.mktemp("planted") / "results", EXPERIMENT, lambda *_: 0.5, n_seeds=2)
-    for folder in plan.folders:
+    for folder in plan.tracked.folders:
         append_epoch(folder, 1)
         append_status(folder, "finished", 5)
     write_report(Standing.of(plan))
@@ -92,7 +92,7 @@ def same_size(path: Path) -> None:
 @pytest.mark.parametrize("name", [f"evaluations/{EVALUATION}/result.json", "training.json", "journal.jsonl"])
 def test_a_file_that_changes_is_read_again(plan: Plan, name: str, damage: Callable[[Path], None]) -> None:
     page = page_facts(plan)
-    damage(plan.folders[1].path / name)
+    damage(plan.tracked.folders[1].path / name)
     standing = Standing.of(plan)
     assert [result.state for result in standing.results.values()].count(State.DAMAGED) == 1
     write_report(standing)

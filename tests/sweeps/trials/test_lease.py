@@ -42,6 +42,12 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+def assert_free(folder: Path) -> None:
+    held = lease.acquire(folder)
+    assert held is not None
+    held.release()
+
+
 def test_a_second_process_is_refused_until_the_first_releases(tmp_path: Path) -> None:
     held = lease.acquire(tmp_path)
     assert held is not None
@@ -72,9 +78,7 @@ def test_the_lease_of_a_killed_process_on_this_machine_is_free_immediately(tmp_p
     assert lease.acquire(tmp_path) is None
     process.kill()
     process.wait()
-    held = lease.acquire(tmp_path)
-    assert held is not None
-    held.release()
+    assert_free(tmp_path)
 
 
 def test_a_lease_is_renewed_as_long_as_its_process_lives(tmp_path: Path) -> None:
@@ -137,9 +141,7 @@ def test_a_lease_file_without_content_belongs_to_another_process(tmp_path: Path)
     (tmp_path / "lease-00000001.json").touch()
     assert lease.acquire(tmp_path) is None
     os.utime(tmp_path / "lease-00000001.json", (0, 0))
-    held = lease.acquire(tmp_path)
-    assert held is not None
-    held.release()
+    assert_free(tmp_path)
 
 
 def test_a_living_lease_of_another_container_with_this_host_name_is_not_taken(tmp_path: Path) -> None:
@@ -156,9 +158,7 @@ def test_a_living_lease_of_another_container_with_this_host_name_is_not_taken(tm
     assert holder is not None
     assert (holder.host, holder.pid) == (socket.gethostname(), process.pid)
     os.utime(path, (0, 0))
-    held = lease.acquire(tmp_path)
-    assert held is not None
-    held.release()
+    assert_free(tmp_path)
 
 
 def test_the_lease_of_an_earlier_version_is_judged_by_its_host_name(tmp_path: Path) -> None:
@@ -171,9 +171,7 @@ def test_the_lease_of_an_earlier_version_is_judged_by_its_host_name(tmp_path: Pa
     assert lease.acquire(tmp_path) is None
     process.kill()
     process.wait()
-    held = lease.acquire(tmp_path)
-    assert held is not None
-    held.release()
+    assert_free(tmp_path)
 
 
 def test_a_disk_that_is_full_leaves_no_lease(tmp_path: Path) -> None:
@@ -197,7 +195,5 @@ def test_a_disk_that_is_full_leaves_no_lease(tmp_path: Path) -> None:
 
 def test_leases_leave_few_files(tmp_path: Path) -> None:
     for _ in range(5):
-        held = lease.acquire(tmp_path)
-        assert held is not None
-        held.release()
+        assert_free(tmp_path)
     assert len(list(tmp_path.iterdir())) <= 2

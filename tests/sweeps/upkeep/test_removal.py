@@ -27,17 +27,17 @@ def plan(tmp_path: Path) -> Plan:
     """A sweep of three rows; the last one is also in the sweep `other`."""
     plan = make_sweep(tmp_path, experiment("one", "abc"), lambda *_: 0.5, n_seeds=1)
     info = SweepInfo(name="other", title="", command="", config={})
-    write_sweep(plan.results, info, "mucon", {plan.folders[2].identity: "c"})
+    write_sweep(plan.results, info, "mucon", {plan.tracked.folders[2].identity: "c"})
     return plan
 
 
 def identities(plan: Plan) -> list[str]:
-    return [folder.identity for folder in plan.folders if folder.path.exists()]
+    return [folder.identity for folder in plan.tracked.folders if folder.path.exists()]
 
 
 def test_the_sweep_and_its_own_trials_go_and_shared_registered_and_starting_ones_stay(plan: Plan) -> None:
     a, b, c = identities(plan)
-    start = {"training": {"warm_start": str(plan.folders[1].checkpoint_path)}}
+    start = {"training": {"warm_start": str(plan.tracked.folders[1].checkpoint_path)}}
     plan.results.trial("f" * 16).path.mkdir()
     plan.results.trial("f" * 16).trial_path.write_text(json.dumps({"format_version": 2, "config": start}))
     removal = plan_removal(plan.results, "one")
@@ -53,14 +53,14 @@ def test_the_sweep_and_its_own_trials_go_and_shared_registered_and_starting_ones
 
 def test_a_trial_from_which_only_removed_ones_start_goes_with_them(plan: Plan) -> None:
     a, b, _ = identities(plan)
-    start = {"training": {"warm_start": str(plan.folders[0].run_path)}}
-    plan.folders[1].trial_path.write_text(json.dumps({"format_version": 2, "config": start}))
+    start = {"training": {"warm_start": str(plan.tracked.folders[0].run_path)}}
+    plan.tracked.folders[1].trial_path.write_text(json.dumps({"format_version": 2, "config": start}))
     assert set(plan_removal(plan.results, "one").trials) == {a, b}
     assert plan_removal(plan.results, "one", [b]).kept[a] == f"trial {b}"
 
 
 def test_a_running_sweep_a_held_trial_and_unknown_names_are_refused(plan: Plan) -> None:
-    a = plan.folders[0]
+    a = plan.tracked.folders[0]
     with lease.acquire(a.path) or pytest.fail("free"), refused("busy", value=a.identity, n=1):
         plan_removal(plan.results, "one")
     removal = plan_removal(plan.results, "one")
@@ -84,14 +84,14 @@ def test_nothing_is_removed_while_a_sweep_has_begun_that_has_not_recorded_its_tr
     with lease.acquire(plan.results.running("other")) or pytest.fail("free"):
         with refused("busy", value="other", n=1):
             plan_removal(plan.results, "one")
-        write_sweep(plan.results, info, "mucon", {plan.folders[0].identity: "a"})
+        write_sweep(plan.results, info, "mucon", {plan.tracked.folders[0].identity: "a"})
         assert len(plan_removal(plan.results, "one").kept) == 2
 
 
 def test_a_trial_that_a_process_takes_meanwhile_stays_with_the_sweep(plan: Plan) -> None:
     a, b, c = identities(plan)
     removal = plan_removal(plan.results, "one")
-    with lease.acquire(plan.folders[0].path) or pytest.fail("free"):
+    with lease.acquire(plan.tracked.folders[0].path) or pytest.fail("free"):
         assert list(remove(plan.results, removal)) == [a]
     assert identities(plan) == [a, c]
     assert plan.folder.exists()

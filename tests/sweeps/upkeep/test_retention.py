@@ -38,7 +38,7 @@ def planted(results: Path, name: str, keep: int | None, metric: str = "mof") -> 
     )
     unfinished = {("d", "1", 1): Unfinished("stopped")}
     plan = make_sweep(results, shape, lambda row, *_: ord(row) / 200, n_seeds=1, unfinished=unfinished)
-    for folder in plan.folders:
+    for folder in plan.tracked.folders:
         folder.checkpoint_path.mkdir(parents=True)
         (folder.checkpoint_path / OPTIMISER).write_bytes(b"12345")
         (folder.checkpoint_path / "state.json").write_text('{"progress": {"finished": true}}')
@@ -69,7 +69,7 @@ def test_without_keep_and_with_another_sweep_that_keeps_all_or_cannot_be_read_ev
     plan = planted(tmp_path, "one", None)
     assert rows(plan) == ""
     note(plan, "one", 1)
-    a, b, *_ = (folder.identity for folder in plan.folders)
+    a, b, *_ = (folder.identity for folder in plan.tracked.folders)
     assert [folder.identity for folder in beyond(plan.results, registered=lambda: [a])] == [b]
     note(plan, "two", None, a)
     assert rows(plan) == "b"
@@ -83,7 +83,7 @@ def test_without_keep_and_with_another_sweep_that_keeps_all_or_cannot_be_read_ev
 
 def test_the_command_of_a_finished_sweep_completes_a_reduction_that_was_killed(tmp_path: Path) -> None:
     plan = planted(tmp_path, "one", 1)
-    append_status(plan.folders[3], "diverged", 5)
+    append_status(plan.tracked.folders[3], "diverged", 5)
     info = SweepInfo(name="one", title="", command="", config={}, keep=1)
     options = Options(device="cpu", cpus="1", gpus="0", checkpoint_seconds=0, tracking_uri=None, info=info)
     assert sorted(rows(plan)) == ["a", "b"]
@@ -100,7 +100,7 @@ def test_without_an_answer_about_registered_models_all_stay_whole_with_a_line(tm
 
 def test_a_held_unfinished_or_damaged_trial_is_left_alone_and_a_removal_is_recorded(tmp_path: Path) -> None:
     plan = planted(tmp_path, "one", 1)
-    a, b, _, d = plan.folders
+    a, b, _, d = plan.tracked.folders
     with lease.acquire(a.path) or pytest.fail("free"):
         assert reduce(a) == 0
     assert reduce(a) == 5

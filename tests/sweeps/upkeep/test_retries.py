@@ -38,7 +38,7 @@ def plan(tmp_path: Path) -> Plan:
     unfinished = {("b", "1", 1): Unfinished("finished"), ("c", "1", 1): Unfinished("diverged", "NaN")}
     plan = make_sweep(tmp_path, EXPERIMENT, lambda *_: 0.5, n_seeds=1, unfinished=unfinished)
     record = {"kind": "status", "timestamp": 2, "host": "h", "pid": 1, "reason": "KeyError: 3"}
-    append(plan.folders[1], {**record, "status": "failed", "code": provenance.code()})
+    append(plan.tracked.folders[1], {**record, "status": "failed", "code": provenance.code()})
     return plan
 
 
@@ -81,7 +81,7 @@ def test_a_worker_records_the_code_of_the_trials_own_failures(
 
 
 def test_a_failed_evaluation_says_nothing_about_another_one(plan: Plan) -> None:
-    folder = plan.folders[0]
+    folder = plan.tracked.folders[0]
     status = {"kind": "status", "timestamp": 2, "host": "h", "pid": 1, "reason": "no beam", "evaluation": "f" * 16}
     append(folder, {**status, "status": "failed", "code": "c"})
     reading = plan.results.reading(folder.identity)
@@ -105,7 +105,7 @@ def test_retry_queues_the_chosen_trials_durably(plan: Plan) -> None:
     with hold(plan.results, plan.name), refused("busy", value=plan.name):
         queue(plan.results, plan.name, chosen)
     assert states(plan) == ["finished", "failed", "diverged"]
-    with lease.acquire(plan.folders[1].path) or pytest.fail("free"):
+    with lease.acquire(plan.tracked.folders[1].path) or pytest.fail("free"):
         queue(plan.results, plan.name, chosen)  # runs already
     assert states(plan) == ["finished", "failed", "diverged"]
     queue(plan.results, plan.name, chosen)

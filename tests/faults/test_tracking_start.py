@@ -1,0 +1,100 @@
+"""What is no tracking server is refused before anything runs."""
+
+from __future__ import annotations
+
+import socket
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sweeps.service.track import probe
+from sweeps.service.track.tracker import Tracker
+from tests.helpers.planted_tracking import INFO
+from tests.helpers.refusals import refused
+from tests.helpers.services import MLflowServer, PostgreSQL
+from tests.helpers.tracked import EXPERIMENT
+
+pytestmark = pytest.mark.service
+
+
+@contextmanager
+def answering(answer: bytes | None) -> Iterator[str]:
+    """The address of a listener that answers every connection with some bytes, or never."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    held: list[socket.socket] = []
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            held.append(connection)
+            if answer is not None:
+                connection.recv(65536)
+                connection.sendall(answer)
+                connection.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    for end in (listener, *held):
+        end.close()
+
+
+def http_answer(status: str, body: str) -> bytes:
+    return f"HTTP/1.0 {status}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+
+
+@pytest.mark.parametrize(
+    ("answer", "rule"),
+    [
+        (http_answer("200 OK", "<html>a page</html>"), "type"),
+        (http_answer("404 Not Found", '{"detail": "Not Found"}'), "type"),
+        (http_answer("500 Internal", '{"error_code": "INTERNAL_ERROR", "message": "no database"}'), "unreachable"),
+        (b"\x15\x03\x01\x00\x02\x02\x50", "unreachable"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "unreachable"),
+        (b"", "unreachable"),
+        (None, "unreachable"),
+    ],
+)
+def test_what_is_no_mlflow_server_is_refused(answer: bytes | None, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "PROBE_SECONDS", 1.0)
+    with answering(answer) as uri, refused(rule, place="--tracking-uri", value=uri, n=1):
+        probe.probe(uri, EXPERIMENT)
+
+
+def test_a_server_that_asks_for_a_login_is_left_to_mlflows_client_and_refused_by_it() -> None:
+    with answering(http_answer("401 Unauthorized", "You are not authenticated")) as uri:
+        assert not probe.probe(uri, EXPERIMENT)
+        with refused("unreachable", place="--tracking-uri", value=uri, n=1):
+            Tracker(uri, EXPERIMENT, INFO).check()
+
+
+def test_a_database_that_is_missing_or_locked_or_of_another_program_is_refused(
+    tmp_path: Path,
+    postgresql: PostgreSQL,
+    mlflow_server: MLflowServer,
+    mlflow_uri: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(probe, "PROBE_SECONDS", 2.0)
+    for uri in (mlflow_server.uri, postgresql.uri, mlflow_uri, f"sqlite:///{tmp_path}/new.db"):
+        assert probe.probe(uri, EXPERIMENT)
+    assert not (tmp_path / "new.db").exists()
+    missing = postgresql.uri.replace("/mlflow", "/nothing")
+    with refused("unreachable", place="--tracking-uri", value=missing, n=1):
+        probe.probe(missing, EXPERIMENT)
+    with refused("missing", place="--tracking-uri", n=1):
+        probe.probe("mysql://u@127.0.0.1/mlflow", EXPERIMENT)
+    with sqlite3.connect(tmp_path / "other.db") as database:
+        database.execute("create table songs (title)")
+    with refused("type", place="--tracking-uri", n=1):
+        probe.probe(f"sqlite:///{tmp_path}/other.db", EXPERIMENT)
+    with sqlite3.connect(tmp_path / "mlflow.db") as database:
+        database.execute("begin exclusive")
+        with refused("unreachable", place="--tracking-uri", value=mlflow_uri, n=1):
+            probe.probe(mlflow_uri, EXPERIMENT)
