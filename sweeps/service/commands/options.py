@@ -46,13 +46,19 @@ def add_tracking_uri(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def add_budget(parser: argparse._ActionsContainer) -> None:
-    """Adds the limits of a sweep, which the environment variables of `CAPS` cap."""
+def add_budget(parser: argparse._ActionsContainer, default: str = "") -> None:
+    """Adds the limits of a sweep, which the environment variables of `CAPS` cap.
+
+    Args:
+        parser: parser or group.
+        default: the limits without the options; by default none.
+    """
+    none, everything = default or "none", default or "all"
     option = parser.add_argument
-    option("--time-budget", metavar="TIME", help="wall time of this command: 90s, 30m, 1.5h or 2d (default: none)")
-    option("--gpu-hours", metavar="H", help="GPU-hours of the sweep over all its commands (default: none)")
-    option("--cpu-hours", metavar="H", help="core-hours of the sweep over all its commands (default: none)")
-    option("--max-trials", metavar="N", help="trainings of the sweep, including finished ones (default: all)")
+    option("--time-budget", metavar="TIME", help=f"wall time of this command: 90s, 30m, 1.5h or 2d (default: {none})")
+    option("--gpu-hours", metavar="H", help=f"GPU-hours of the sweep over all its commands (default: {none})")
+    option("--cpu-hours", metavar="H", help=f"core-hours of the sweep over all its commands (default: {none})")
+    option("--max-trials", metavar="N", help=f"trainings of the sweep, including finished ones (default: {everything})")
 
 
 def tracking_uri(given: str | None, results: ResultsFolder) -> str:

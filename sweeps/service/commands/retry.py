@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import shlex
 import sys
 from collections import Counter
 from typing import Any
 
 from mucon.errors import EXIT_OK
-from sweeps.service.commands.options import add_results, new_console
+from sweeps.service.commands.options import add_budget, add_results, new_console
 from sweeps.service.text import redacted, say
 
 FORMAT_VERSION = 1
@@ -38,6 +39,7 @@ def add(commands: Any) -> None:
     )
     add_results(parser)
     parser.add_argument("--tracking-uri", metavar="URI", help="MLflow server (default: that of the sweep's command)")
+    add_budget(parser.add_argument_group("limits"), default="that of the sweep's command")
     parser.add_argument("--dry-run", action="store_true", help="list the trials; change and run nothing")
     parser.add_argument("--json", action="store_true", help="print one JSON document; the run writes to stderr")
     parser.set_defaults(run=run)
@@ -46,6 +48,7 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Queues the trials and runs the sweep's recorded command."""
     from sweeps.service.commands.run import run_named
+    from sweeps.service.run.budget.limits import CAPS, read_budget
     from sweeps.service.triage.failures import FAILURES
     from sweeps.service.trials.folder import State
     from sweeps.service.trials.results_folder import ResultsFolder
@@ -56,7 +59,9 @@ def run(options: argparse.Namespace) -> int:
     states = {State(state) for state in ("failed", "diverged") if getattr(options, state)}
     states |= set() if states or options.stale else {State.FAILED}
     chosen = failures(results, options.name, states)
-    rerun = rerun_of(results, options.name, options.tracking_uri)
+    values = {option: getattr(options, option[2:].replace("-", "_")) for option in ("--tracking-uri", *CAPS)}
+    read_budget({option: values[option] for option in CAPS}, os.environ)  # before anything is queued
+    rerun = rerun_of(results, options.name, {option: value for option, value in values.items() if value is not None})
     command = f"mucon-sweeps run {redacted(shlex.join([rerun.sweep, *rerun.words]))}"
     out = sys.stderr if options.json else sys.stdout
     status = None

@@ -106,13 +106,13 @@ def _identity(cell: Retried) -> str:
     return cell.identity
 
 
-def rerun_of(results: ResultsFolder, name: str, tracking_uri: str | None) -> Rerun:
+def rerun_of(results: ResultsFolder, name: str, given: Mapping[str, str]) -> Rerun:
     """What runs a sweep again, with options that place it in this results folder.
 
     Args:
         results: the results folder.
         name: name of a sweep that has run.
-        tracking_uri: address of the tracking server; None for that of the recorded command.
+        given: option -> value, instead of that of the recorded command; with an address, the sweep is tracked.
 
     Raises:
         InputError: the command is not recorded, its file or directory is gone, or its password is needed.
@@ -129,22 +129,22 @@ def rerun_of(results: ResultsFolder, name: str, tracking_uri: str | None) -> Rer
         if os.sep in path and not Path(path).exists():
             message = f"{path}, with which this sweep was started, is gone"
             raise InputError(Problem(rule="missing", place=place, value=path, message=message, hint=hint))
-    known = _without_notices(rerun.words)
-    if tracking_uri is None and any(HIDDEN in word for word in known):
+    last = {**given, "--results": str(results.path)}
+    replaced = {*last, "--notify", *(["--tracking"] if "--tracking-uri" in given else [])}
+    known = _without(rerun.words, replaced)
+    if any(HIDDEN in word for word in known):
         message, hint = "the password of the recorded address is not stored", "pass the whole address"
         raise InputError(Problem(rule="missing", place="--tracking-uri", message=message, hint=hint))
-    more = ["--results", str(results.path)]
-    more += [] if tracking_uri is None else ["--tracking-uri", tracking_uri]
-    words = known if known[-len(more) :] == tuple(more) else (*known, *more)
+    words = (*known, *(word for option in last.items() for word in option))
     return Rerun(sweep=rerun.sweep, words=words, folder=rerun.folder)
 
 
-def _without_notices(words: Sequence[str]) -> tuple[str, ...]:
-    """The words without the address of notices, which may be a secret and is not stored.
+def _without(words: Sequence[str], options: Collection[str]) -> tuple[str, ...]:
+    """The words without some options and their values; the address of notices is a secret that is not stored.
 
-    >>> _without_notices(["--seeds", "3", "--notify", "***", "--keep", "1"])
+    >>> _without(["--seeds", "3", "--notify", "***", "--keep", "1", "--cpu-hours=2"], ["--notify", "--cpu-hours"])
     ('--seeds', '3', '--keep', '1')
     """
-    places = [i for i, word in enumerate(words) if word == "--notify"]
+    places = [i for i, word in enumerate(words) if word in options]
     left_out = {*places, *(i + 1 for i in places)}
-    return tuple(word for i, word in enumerate(words) if i not in left_out and not word.startswith("--notify="))
+    return tuple(word for i, word in enumerate(words) if i not in left_out and word.partition("=")[0] not in options)

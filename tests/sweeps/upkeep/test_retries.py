@@ -116,20 +116,39 @@ def test_retry_queues_the_chosen_trials_durably(plan: Plan) -> None:
 
 def test_the_recorded_command_is_run_in_this_folder_and_what_it_needs_may_be_gone(plan: Plan, tmp_path: Path) -> None:
     with refused("missing", value="rerun"):
-        rerun_of(plan.results, plan.name, None)
+        rerun_of(plan.results, plan.name, {})
     record(plan, "ablation_masks", "--seeds", "3", "--results", "elsewhere", folder=tmp_path)
-    rerun = rerun_of(plan.results, plan.name, None)
-    assert rerun.words == ("--seeds", "3", "--results", "elsewhere", "--results", str(plan.results.path))
+    rerun = rerun_of(plan.results, plan.name, {})
+    assert rerun.words == ("--seeds", "3", "--results", str(plan.results.path))
     assert rerun.folder == str(tmp_path)
     record(plan, "ablation_masks", *rerun.words, folder=tmp_path)
-    assert rerun_of(plan.results, plan.name, None).words == rerun.words
+    assert rerun_of(plan.results, plan.name, {}).words == rerun.words
     record(plan, str(tmp_path / "gone.yaml"), folder=tmp_path)
     with refused("missing", value=str(tmp_path / "gone.yaml")):
-        rerun_of(plan.results, plan.name, None)
+        rerun_of(plan.results, plan.name, {})
     record(plan, "ablation_masks", "--tracking-uri", "postgresql://u:***@h/d", folder=tmp_path)
     with refused("missing", place="--tracking-uri"):
-        rerun_of(plan.results, plan.name, None)
-    assert rerun_of(plan.results, plan.name, "sqlite:///x").words[-2:] == ("--tracking-uri", "sqlite:///x")
+        rerun_of(plan.results, plan.name, {})
+    assert rerun_of(plan.results, plan.name, {"--tracking-uri": "sqlite:///x"}).words[:2] == (
+        "--tracking-uri",
+        "sqlite:///x",
+    )
+
+
+def test_given_options_replace_the_recorded_ones_and_an_address_ends_the_recorded_lack_of_tracking(
+    plan: Plan, tmp_path: Path
+) -> None:
+    recorded = ("--tracking", "off", "--cpu-hours=2", "--seeds", "3", "--cpu-hours", "4")
+    record(plan, "ablation_masks", *recorded, folder=tmp_path)
+    place = ("--results", str(plan.results.path))
+    assert rerun_of(plan.results, plan.name, {}).words == (*recorded, *place)
+    larger = rerun_of(plan.results, plan.name, {"--cpu-hours": "9"}).words
+    assert larger == ("--tracking", "off", "--seeds", "3", "--cpu-hours", "9", *place)
+    tracked = rerun_of(plan.results, plan.name, {"--tracking-uri": "sqlite:///x"}).words
+    assert tracked == (*recorded[2:], "--tracking-uri", "sqlite:///x", *place)
+    line = ["retry", plan.name, "--results", str(plan.results.path), "--cpu-hours", "many"]
+    assert main(arguments=line) == 2
+    assert states(plan) == ["finished", "failed", "diverged"], "nothing is queued"
 
 
 def test_the_command_lists_runs_nothing_in_a_dry_run_and_ends_with_the_status_of_the_run(
