@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from mucon.errors import EXIT_OK, InputError, Problem
-from sweeps.service.commands.options import add_results, new_console
+from sweeps.service.commands.options import add_cluster, add_results, new_console
 from sweeps.service.text import say
 
 if TYPE_CHECKING:
@@ -48,12 +48,17 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--follow", action="store_true", help="go on until no process runs the trial")
     add_results(parser)
+    add_cluster(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints the lines."""
+    if options.cluster is not None:
+        from sweeps.service.run.executor.cluster.views import print_output
+
+        return print_output(options.cluster, options.trial, lines=options.lines or LINES, follows=options.follow)
     from sweeps.service.triage.log import follow, log_lines
     from sweeps.service.triage.naming import find
     from sweeps.service.trials.results_folder import ResultsFolder

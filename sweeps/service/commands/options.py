@@ -46,6 +46,13 @@ def add_tracking_uri(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_cluster(parser: argparse._ActionsContainer) -> None:
+    """Adds `--cluster`."""
+    parser.add_argument(
+        "--cluster", metavar="URL", help="of the sweeps that were sent with --submit to this dashboard, not of a folder"
+    )
+
+
 def add_budget(parser: argparse._ActionsContainer, default: str = "") -> None:
     """Adds the limits of a sweep, which the environment variables of `CAPS` cap.
 

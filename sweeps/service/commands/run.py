@@ -8,6 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,10 +83,32 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None, n
     """
     started = time.monotonic()
     options = script_parser(sweep, program).parse(words)
+    if options.submit is not None:
+        return _send(sweep, options, words, name)
     from sweeps.service.run.executor.cluster.address import use_address
 
     use_address(options.address)
     return _run_here(sweep, options, words, program, name, started)
+
+
+def _send(sweep: Sweep, options: argparse.Namespace, words: Sequence[str], name: str) -> int:
+    """Sends a sweep to a cluster; the arguments are those of `_run_here`."""
+    from sweeps.service.run.executor.cluster.sending import send
+    from sweeps.service.run.executor.cluster.submission import submission
+    from sweeps.service.spec.rows import renamed
+
+    if options.address is not None or options.dry_run:
+        other = "--dry-run" if options.dry_run else "--address"
+        raise InputError(Problem(rule="conflict", place="--submit", value=other, message=f"contradicts {other}"))
+    sent = submission(
+        (renamed(sweep, options.name) if options.name else sweep).name,
+        _lasting(name),
+        words,
+        results=options.results,
+        store=options.store,
+        environment=os.environ,
+    )
+    return send(sent, options.submit, detach=options.detach, say=partial(say, new_console()))
 
 
 def _run_here(
@@ -234,6 +257,13 @@ def _add_placement(group: argparse._ActionsContainer) -> None:
     option = group.add_argument
     add_results(group)
     option("--address", help="Ray cluster: HOST:PORT, or auto for that of this machine (default: $RAY_ADDRESS)")
+    option(
+        "--submit",
+        metavar="URL",
+        help="run the sweep on the cluster of this dashboard, such as http://head:8265, and print its output; "
+        "paths are those of the cluster",
+    )
+    option("--detach", action="store_true", help="with --submit: do not wait for the sweep")
     option("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where trials compute (default: auto)")
     option("--cpus-per-trial", default="auto", metavar="N", help="cores per trial (default: 1, or 2 beside a GPU)")
     option("--gpus-per-trial", default="auto", metavar="N", help="GPUs per trial (default: 0.25 beside a GPU)")
@@ -306,11 +336,13 @@ def _demo_store(console: Console) -> Path:
 
 
 def _print_header(plan: Plan, recipe: str, seeds: int, budget: Budget, console: Console) -> None:
+    from sweeps.service.run.executor.cluster.submission import sender_lines
+
     say(console, f"{plan.name}: {plan.title}")
     rows = sum(len(part.experiment.variants) for part in plan.parts)
     size = f"recipe {recipe}, {rows} rows, {seeds} seeds"
     say(console, f"store {plan.store}, split {', '.join(plan.splits)}, {size}")
     for line in budget.lines():
         say(console, line)
-    for problem in plan.warnings:
-        say(console, f"warning: {problem}")
+    for line in (*(f"warning: {problem}" for problem in plan.warnings), *sender_lines(os.environ)):
+        say(console, line)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mucon.errors import EXIT_OK, EXIT_PARTIAL, InputError, Problem
-from sweeps.service.commands.options import add_results, new_console
+from sweeps.service.commands.options import add_cluster, add_results, new_console
 from sweeps.service.text import clock, plain, say, wrapped
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("name", nargs="?", help="name of a sweep that has run")
     add_results(parser)
+    add_cluster(parser)
     parser.add_argument(
         "--why",
         metavar="TRIAL",
@@ -83,6 +84,10 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints the states, once or until no process runs the sweeps."""
+    if options.cluster is not None:
+        from sweeps.service.run.executor.cluster.views import print_jobs
+
+        return print_jobs(options.cluster, options.name, as_json=options.json)
     from sweeps.service.triage.status import all_statuses, sweep_status
     from sweeps.service.trials.results_folder import ResultsFolder
 

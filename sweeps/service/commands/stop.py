@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from mucon.errors import EXIT_OK, InputError, Problem
-from sweeps.service.commands.options import add_results
+from sweeps.service.commands.options import add_cluster, add_results
 
 FORMAT_VERSION = 1
 """Version of the output of `--json`, see docs/formats.md."""
@@ -24,14 +24,19 @@ def add(commands: Any) -> None:
         ),
         epilog="example: mucon-sweeps stop ablation_masks",
     )
-    parser.add_argument("name", help="name of a running sweep")
+    parser.add_argument("name", help="name of a running sweep; with --cluster also of its job")
     add_results(parser)
+    add_cluster(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Asks the sweep to stop; does not wait for its end."""
+    if options.cluster is not None:
+        from sweeps.service.run.executor.cluster.views import stop_job
+
+        return stop_job(options.cluster, options.name, as_json=options.json)
     from sweeps.service.spec.texts import name_problems
     from sweeps.service.trials import lease
     from sweeps.service.trials.results_folder import STOP_FILE, ResultsFolder

@@ -200,7 +200,7 @@ def problems(
             wrong = facts.get("store_problem", f"checksum {facts.get('store', '')[:12]}, here {own['store'][:12]}")
             message, hint = f"sees another store at {question.store} ({wrong})", "copy or mount the same store there"
             found.append(Problem(rule="mismatch", place=place, value=question.store, message=message, hint=hint))
-        if differing := _differing(own["versions"], facts["versions"]):
+        if differing := version_differences(own["versions"], facts["versions"]):
             hint = "install the same versions on every node"
             found.append(Problem(rule="version", place=place, value=differing, message=differing, hint=hint))
         if on_gpus and facts["gpus"] is not None and answer.offers[1] > facts["gpus"]:
@@ -240,7 +240,7 @@ def refusal(
     return "; ".join(str(problem) for problem in problems(question, own, {name: answer}, on_gpus=on_gpus))
 
 
-def _differing(own: Mapping[str, str], theirs: Mapping[str, str]) -> str:
+def version_differences(own: Mapping[str, str], theirs: Mapping[str, str]) -> str:
     """The versions of another machine that differ, as text; the digest of the source only if all others agree."""
     pairs = {name: (theirs.get(name, "none"), own.get(name, "none")) for name in {**own, **theirs}}
     differing = [f"{name} {there}, here {here}" for name, (there, here) in pairs.items() if there != here]

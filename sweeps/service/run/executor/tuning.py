@@ -158,6 +158,8 @@ def main() -> None:
     channel = Channel()
     threading.Thread(target=channel.listen, args=((ray_folder, storage),), daemon=True).start()
     with ray_session(ray_folder, cpus):
+        # `ray job stop` sends it to the driver, too, which lets the trials write their checkpoints before it ends this
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         threading.Thread(target=_beat, args=(channel,), daemon=True).start()
         pending, reuse_actors = channel.ask("ready", nodes=_nodes())
         os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(pending)
