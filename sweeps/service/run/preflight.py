@@ -323,9 +323,9 @@ def checked_placement(
         InputError: one problem per fault and node, a trial that does not fit on any node, or no cluster at RAY_ADDRESS.
     """
     needs = space_needed([group[0] for group in by_training(missing)], copies)
-    found = _shortages(str(results.path), room(results.path), needs)
+    found, suspicious = _shortages(str(results.path), room(results.path), needs), list[Problem]()
     if not is_cluster():
-        placement, suspicious = place(None), []
+        placement = place(None)
     else:
         set_ray_environment()
         check_cluster()
@@ -333,11 +333,32 @@ def checked_placement(
 
         question = Question(results=str(results.path), mark=str(mark), store=missing[0].store)
         answers = ask_cluster(question)
-        placement = place({name: answer.offers for name, answer in answers.items()})
+        placement, suspicious = _placed(place, {name: answer.offers for name, answer in answers.items()})
         answers = {name: answer for name, answer in answers.items() if placement.each.slots_of(*answer.offers)}
         on_gpus, own = placement.device == "cuda", own_facts(missing[0].store)
         found += problems(question, own, answers, on_gpus=on_gpus, needs=(0, 0) if found else needs)
-        suspicious = warnings(answers)
+        suspicious += warnings(answers)
     if found:
         raise InputError(found)
     return placement, suspicious
+
+
+def _placed(
+    place: Callable[[Mapping[str, tuple[float, float]] | None], Placement], offers: Mapping[str, tuple[float, float]]
+) -> tuple[Placement, list[Problem]]:
+    """The placement on the nodes of a cluster, or on nodes that it starts for the trials, which is a warning.
+
+    Raises:
+        InputError: a trial does not fit on any node, and no node comes on which it does.
+    """
+    try:
+        return place(offers), []
+    except InputError:
+        from sweeps.service.run.executor.growth import awaited  # imports ray
+
+        if (coming := awaited(place)) is None:
+            raise
+    placement, is_known = coming
+    outlook = "the cluster starts nodes for the trials" if is_known else "Ray does not say whether there will be one"
+    message = f"no node can run a trial yet; {outlook}"
+    return placement, [Problem(rule="missing", place="RAY_ADDRESS", value=len(offers), message=message)]

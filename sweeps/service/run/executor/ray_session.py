@@ -15,7 +15,7 @@ from ray._raylet import GcsClient  # type: ignore[attr-defined]  # not in its st
 from sweeps.service.run.resources import Node
 
 ANSWER_SECONDS = 5.0
-"""Time limit for an answer about nodes that drain."""
+"""Time limit for an answer."""
 
 
 @cache
@@ -23,10 +23,15 @@ def _client(address: str) -> GcsClient:
     return GcsClient(address=address)
 
 
+def gcs_client() -> GcsClient:
+    """A client of the connected cluster's server, whose questions have a time limit."""
+    return _client(ray.get_runtime_context().gcs_address)
+
+
 def draining_nodes() -> set[str]:
     """Identities of the nodes of the connected cluster on which Ray starts nothing more, as they will be taken away."""
     with suppress(Exception):  # Ray does not respond; the next question may be answered
-        return set(_client(ray.get_runtime_context().gcs_address).get_draining_nodes(timeout=ANSWER_SECONDS))
+        return set(gcs_client().get_draining_nodes(timeout=ANSWER_SECONDS))
     return set()
 
 
