@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sweeps.service.plan.plan import Plan
     from sweeps.service.plan.sweep_folder import SweepInfo
     from sweeps.service.run.budget.limits import Budget
+    from sweeps.service.run.budget.price import Price
     from sweeps.service.spec.experiment import Collection, Experiment
     from sweeps.service.spec.recipe import Base
 
@@ -130,6 +131,7 @@ def _run_here(
     priority = names_of_rows(only_rows(sweep, options.priority, "--priority")) if options.priority else frozenset()
     notify = notify_address(options.notify, os.environ.get(VARIABLE))
     budget = read_budget({name: getattr(options, name[2:].replace("-", "_")) for name in CAPS}, os.environ)
+    price = _price(options)
     each = options.device, options.cpus_per_trial, options.gpus_per_trial
     tracked = is_tracking(options.tracking, options.tracking_uri)
     placement = place_trials(*each).limited(options.max_concurrent)
@@ -154,7 +156,7 @@ def _run_here(
     if options.dry_run:
         from sweeps.service.run.estimate import dry_run  # imports torch
 
-        return dry_run(plan, trials, placement, budget, priority, console)
+        return dry_run(plan, trials, placement, budget, priority, price, console)
     shown = [redacted(word.replace(notify, HIDDEN) if notify else word) for word in words]
     config = {"recipe": recipes, "seeds": seeds, "splits": list(plan.splits), "store": plan.store, "set": settings}
     chosen = Options(
@@ -172,6 +174,13 @@ def _run_here(
         stop_after_failures=options.stop_after_failures,
     )
     return run_plan(plan, trials, chosen, console)
+
+
+def _price(options: argparse.Namespace) -> Price | None:
+    """The price at which a dry run prints a cost."""
+    from sweeps.service.run.budget.price import read_price
+
+    return read_price(options.price, is_dry_run=options.dry_run)
 
 
 def _base(table: Experiment, options: argparse.Namespace) -> Base:
@@ -251,6 +260,7 @@ def _add_trainings(group: argparse._ActionsContainer, sweep: Sweep) -> None:
         help="base configuration of the rows; `mucon recipes` lists all (default: the experiment's)",
     )
     option("--dry-run", action="store_true", help="list the cells, their states and an estimate; train nothing")
+    option("--price", metavar="X", help="in a dry run: print the cost at X per GPU-hour (without GPUs: CPU-hour)")
 
 
 def _add_placement(group: argparse._ActionsContainer) -> None:

@@ -18,6 +18,7 @@ from sweeps.service.plan.plan import Plan
 from sweeps.service.run.budget.admission import balanced, covered, first_trainings
 from sweeps.service.run.budget.estimates import epochs_left, makespan, trained
 from sweeps.service.run.budget.limits import Budget
+from sweeps.service.run.budget.price import Price
 from sweeps.service.run.budget.usage import read_all_usage
 from sweeps.service.run.measured_step import MeasuredStep, measure_step, typical
 from sweeps.service.run.resources import Placement
@@ -46,6 +47,8 @@ class Estimate:
 
     Attributes:
         trainings: seconds of each training.
+        bounds: seconds of all trainings together with quick steps and with slow ones, see `MeasuredStep.quartiles`; of
+            the step shapes that are not measured, the quickest and the slowest one.
         placement: where they run.
         memory: bytes of the largest training; GPU memory if it runs on a GPU.
         steps: the measured steps.
@@ -55,6 +58,7 @@ class Estimate:
     """
 
     trainings: tuple[float, ...]
+    bounds: tuple[float, float]
     placement: Placement
     memory: int
     steps: tuple[MeasuredStep, ...]
@@ -67,6 +71,20 @@ class Estimate:
         """Seconds of the whole sweep; one training at a time if the number of slots is unknown."""
         trainings = [seconds + OVERHEAD_SECONDS for seconds in self.trainings]
         return START_SECONDS + makespan(trainings, self.placement.slots or 1)
+
+    @property
+    def idle_share(self) -> float:
+        """Share of the expected time that an idle machine needs; 1 if this one is not busy, or if a GPU trains."""
+        clock, processor = (
+            sum(getattr(step, name) for step in self.steps) for name in ("seconds", "processor_seconds")
+        )
+        is_busy = not self.placement.each.gpus and clock > BUSY_RATIO * processor
+        return processor / clock if is_busy else 1.0
+
+    def cost(self, price: Price) -> str:
+        """The line with the cost of all trainings."""
+        quick, slow = self.bounds
+        return price.line(sum(self.trainings), (quick * self.idle_share, slow), self.placement.each)
 
     def lines(self) -> Iterator[str]:
         """The lines that a dry run prints."""
@@ -92,11 +110,8 @@ class Estimate:
         )
         if self.placement.device != self.device:
             yield f"measured on this machine's {self.device}; the GPUs of the cluster may take another time"
-        clock, processor = (
-            sum(getattr(step, name) for step in self.steps) for name in ("seconds", "processor_seconds")
-        )
-        if not each.gpus and clock > BUSY_RATIO * processor:
-            idle = duration(self.seconds * processor / clock)
+        if self.idle_share < 1:
+            idle = duration(self.seconds * self.idle_share)
             yield f"other programs are using this machine's cores; estimate for an idle machine: {idle}"
 
 
@@ -138,16 +153,23 @@ def estimate(
             seconds=left / (len(shapes) - len(steps)),
         )
     slowest = max(steps.values(), key=lambda step: step.seconds / step.n_frames)
-    seconds, memory, epochs = [], 0, 0
+    least = min(step.quartiles[0] / step.n_frames for step in steps.values())
+    most = max(step.quartiles[1] / step.n_frames for step in steps.values())
+    seconds, memory, epochs, bounds = [], 0, 0, (0.0, 0.0)
     for group in groups:
         step = steps.get(_shape(group[0]), slowest)
         train, test = videos[group[0].split]
         missing_epochs = epochs_left(group[0], results)
         epochs += missing_epochs
-        seconds.append(_seconds(group, missing_epochs, step, train, test))
+        frames = _frames(group, missing_epochs, train, test)
+        seconds.append(step.seconds / step.n_frames * frames)
+        is_measured = _shape(group[0]) in steps
+        quick, slow = (time / step.n_frames for time in step.quartiles) if is_measured else (least, most)
+        bounds = bounds[0] + quick * frames, bounds[1] + slow * frames
         memory = max(memory, _memory(step, train, test))
     return Estimate(
         trainings=tuple(seconds),
+        bounds=bounds,
         placement=placement,
         memory=memory,
         steps=tuple(steps.values()),
@@ -166,17 +188,15 @@ def _parts(store: Store, trial: Trial) -> tuple[list[Video], list[Video]]:
     return videos_of(store, trial.split, "train"), videos_of(store, trial.split, trial.part)
 
 
-def _seconds(
-    group: Sequence[Trial], epochs: int, step: MeasuredStep, train: Sequence[Video], test: Sequence[Video]
-) -> float:
-    """Seconds of a training's epochs, of its progress scores and of its evaluations."""
+def _frames(group: Sequence[Trial], epochs: int, train: Sequence[Video], test: Sequence[Video]) -> float:
+    """Frames of a training's epochs, and of its progress scores and evaluations as a share of those."""
     training = group[0].training
     n_labelled = sum(video.lengths is not None for video in train)
     visited = method_named(group[0].method).visited(group[0].config, train)
     frames = sum(video.n_frames for video in visited)
     scored = min(training.progress_videos, n_labelled) * frames / len(visited) * -(-epochs // training.progress_every)
     evaluated = len(group) * sum(video.n_frames for video in test)
-    return step.seconds / step.n_frames * (epochs * frames + PREDICTION_STEPS * (scored + evaluated))
+    return epochs * frames + PREDICTION_STEPS * (scored + evaluated)
 
 
 def _memory(step: MeasuredStep, train: Sequence[Video], test: Sequence[Video]) -> int:
@@ -207,6 +227,7 @@ def dry_run(
     placement: Placement,
     budget: Budget,
     priority: Collection[str],
+    price: Price | None,
     console: Console,
 ) -> int:
     """Prints every cell with its state, and an estimate for the missing ones; writes nothing.
@@ -219,6 +240,7 @@ def dry_run(
         placement: where they would run.
         budget: limits; cells that they do not cover are marked.
         priority: the rows whose trials run first, as `TABLE: ROW`.
+        price: the price at which the cost of the missing cells is printed; None: no cost.
         console: where to print.
 
     Returns:
@@ -254,6 +276,8 @@ def dry_run(
         return EXIT_OK
     for line in expected.lines():
         say(console, line)
+    if price is not None:
+        say(console, expected.cost(price))
     if budget.limits:
         n = len(expected.trainings)
         say(console, f"within the budget: {len(within)} of {n} training{'s' * (n > 1)}")

@@ -11,9 +11,9 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
+import numpy as np
 import torch
 
 from mucon.configuration import Config
@@ -38,6 +38,7 @@ class MeasuredStep:
 
     Attributes:
         seconds: median wall-clock time of a step.
+        quartiles: a quarter of the steps took at most the first time, a quarter at least the second one, in seconds.
         processor_seconds: mean CPU time of a step per thread; much less than the wall-clock time if other programs
             use the cores.
         n_steps: number of timed steps.
@@ -47,6 +48,7 @@ class MeasuredStep:
     """
 
     seconds: float
+    quartiles: tuple[float, float]
     processor_seconds: float
     n_steps: int
     n_frames: int
@@ -138,8 +140,10 @@ def measure_step(
     processor = (time.process_time() - processor_before) / max(len(times), 1) / training.threads
     features = sum(copy.n_frames for copy in copies) * video.dim * 4
     peak = torch.cuda.max_memory_allocated() if on_gpu else peak_memory()
+    quick, usual, slow = np.quantile(times[1:] or times, (0.25, 0.5, 0.75)).tolist()
     return MeasuredStep(
-        seconds=median(times[1:] or times),
+        seconds=usual,
+        quartiles=(quick, slow),
         processor_seconds=processor,
         n_steps=len(times),
         n_frames=video.n_frames,

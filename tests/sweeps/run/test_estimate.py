@@ -12,6 +12,7 @@ from mucon.videos import videos_of, vocabulary_of
 from storage import open_store
 from sweeps.ablation_masks import EXPERIMENT
 from sweeps.service.cli import main
+from sweeps.service.run.budget.price import Price
 from sweeps.service.run.estimate import Estimate, estimate
 from sweeps.service.run.measured_step import (
     MAX_FEATURE_VALUES,
@@ -29,12 +30,21 @@ from tests.sweeps import small
 
 ON_TWO = Placement(device="cpu", each=Resources(cpus=1, gpus=0), slots=2)
 STEP = MeasuredStep(
-    seconds=0.5, processor_seconds=0.5, n_steps=4, n_frames=100, working_bytes=2**30, program_bytes=2**30
+    seconds=0.5,
+    quartiles=(0.4, 0.6),
+    processor_seconds=0.5,
+    n_steps=4,
+    n_frames=100,
+    working_bytes=2**30,
+    program_bytes=2**30,
 )
 
 
 def made(trainings: tuple[float, ...], placement: Placement = ON_TWO, step: MeasuredStep = STEP) -> Estimate:
-    return Estimate(trainings=trainings, placement=placement, memory=3 * 2**29, steps=(step,), n_shapes=1, epochs=6)
+    bounds = 0.8 * sum(trainings), 1.2 * sum(trainings)
+    return Estimate(
+        trainings=trainings, bounds=bounds, placement=placement, memory=3 * 2**29, steps=(step,), n_shapes=1, epochs=6
+    )
 
 
 def numbers(line: str) -> list[str]:
@@ -81,6 +91,13 @@ def test_a_busy_machine_is_reported_with_the_estimate_for_an_idle_one() -> None:
     assert numbers(last) == ["15 min", "3 s"]
 
 
+def test_the_cost_has_the_range_of_the_steps_and_on_a_busy_machine_begins_at_that_of_an_idle_one() -> None:
+    price = Price(10.0, "EUR")
+    assert numbers(made((3600.0,)).cost(price)) == ["10", "8", "12", "10"]
+    busy = made((3600.0,), step=dataclasses.replace(STEP, processor_seconds=0.125))
+    assert numbers(busy.cost(price)) == ["10", "2", "12", "10"]
+
+
 def test_seconds_follow_frames_epochs_predictions_and_finished_work(tiny_store: Path, tmp_path: Path) -> None:
     results = ResultsFolder(tmp_path)
     store = open_store(tiny_store)
@@ -93,6 +110,8 @@ def test_seconds_follow_frames_epochs_predictions_and_finished_work(tiny_store: 
     per_frame = step.seconds / step.n_frames
     assert both.trainings == pytest.approx([per_frame * (10 * train + (2 * train + 2 * test) / 3)])
     assert (both.epochs, both.n_shapes) == (10, 1)
+    assert both.bounds == pytest.approx([time / step.seconds * both.trainings[0] for time in step.quartiles])
+    assert both.bounds[0] <= both.trainings[0] <= both.bounds[1]
     assert step.processor_seconds > 0
     assert step.n_steps >= 2
     assert 50e6 < both.memory < 4e9, "torch alone uses a few hundred MB, and these recordings almost nothing"
