@@ -5,6 +5,8 @@ The moments are chosen by a seed that pytest prints with the test's name.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
 import time
 from collections.abc import Iterator
@@ -21,7 +23,7 @@ from tests.sweeps import small
 
 pytestmark = [pytest.mark.service, pytest.mark.xdist_group("slurm")]
 
-EPOCHS = 25
+EPOCHS = 30
 ROWS: dict[str, dict[str, object]] = {shape: {"mask.shape": shape} for shape in ("box", "bell", "trapezoid")}
 
 
@@ -42,14 +44,8 @@ def job(tiny_store: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
     line = small.command(small.own_script(tmp_path, "rows", ROWS), tiny_store, tmp_path / "results")
     at = line.index("--tracking-uri")
     line = ["python", *line[1:at], *line[at + 2 :], "--tracking", "off", "--set", f"training.epochs={EPOCHS}"]
-    submitted = slurm_jobs.Job(tmp_path / "job", line, request.param)
-    yield submitted
-    submitted.kill()
-
-
-def wait_for_epochs(results: Path, n: int) -> None:
-    """Waits until the journals have more than a number of epochs."""
-    small.wait_until(lambda: n_epochs(results) > n, 240)
+    with contextlib.closing(slurm_jobs.Job(tmp_path / "job", line, request.param)) as submitted:
+        yield submitted
 
 
 def n_epochs(results: Path) -> int:
@@ -70,13 +66,42 @@ def test_a_job_that_reaches_its_limit_or_is_killed_is_requeued_until_its_sweep_i
     job: slurm_jobs.Job, tmp_path: Path, undisturbed: dict[str, str], repetition: int
 ) -> None:
     chosen, results = random.Random(repetition), tmp_path / "results"
-    faults = chosen.sample((job.warn, job.kill), 2)
-    for fault in faults:
+    once = [job.kill if job.n_nodes == 1 else job.warn]
+    for fault in chosen.choices([job.warn, job.kill], k=3) if repetition else once:
         known = n_epochs(results)
         job.start()
-        wait_for_epochs(results, known)
-        time.sleep(chosen.uniform(0, 1))
+        if repetition and chosen.random() < 0.5:  # while Ray starts
+            small.wait_until(job.files.exists)
+            time.sleep(chosen.uniform(1, 12))
+        else:
+            small.wait_until(lambda known=known: job.has_ended or n_epochs(results) > known, 600)
+            time.sleep(chosen.uniform(0, 0.5))
         fault()
+    assert job.requeues or job.warn not in once, job.log
     job.start()
     assert job.wait() == 0, job.log
     check_whole(job, results, undisturbed)
+
+
+@pytest.mark.parametrize(
+    ("command", "statuses"),
+    [
+        ("exit 0", [0]),
+        ("exit 2", [2]),
+        ("exit 3", [3]),
+        ("exit 130", [130]),
+        ("kill -KILL $$", [None, None, 137]),
+        ("[[ $SLURM_RESTART_COUNT == 2 ]] || kill -KILL $$", [None, None, 0]),
+    ],
+)
+def test_a_sweep_that_ends_by_itself_ends_the_job_and_one_that_dies_is_tried_three_times(
+    command: str, statuses: list[int | None], tmp_path: Path
+) -> None:
+    need(slurm_jobs.can_run(), "unshare and ip for network namespaces")
+    with contextlib.closing(slurm_jobs.Job(tmp_path / "job", ["bash", "-c", command])) as job:
+        for status in statuses:
+            if job.requeues:
+                os.utime(job.files / "alive", (0, 0))  # its leases have expired
+            job.start()
+            assert job.wait() == status, job.log
+        assert not job.files.exists()

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,16 +36,19 @@ class Job:
         folder: where it was submitted; `log` has its output, and `state` is the folder of the stand-in.
         words: the command of the sweep.
         n_nodes: number of nodes, of one core each.
-        restarts: how often it was requeued.
+        restarts: how often it was started again.
+        requeues: how often it has requeued itself.
     """
 
     folder: Path
     words: list[str]
     n_nodes: int = 1
     restarts: int = -1
+    requeues: int = 0
 
     def __post_init__(self) -> None:
         (self.folder / "state").mkdir(parents=True)
+        self._temporary = tempfile.TemporaryDirectory(prefix="slurm-", dir="/tmp", ignore_cleanup_errors=True)
 
     @property
     def log(self) -> str:
@@ -58,6 +62,7 @@ class Job:
 
     def start(self) -> None:
         """Starts the job, or starts it again."""
+        (self.folder / "state" / "notice").unlink(missing_ok=True)
         self.restarts += 1
         variables = {
             "PATH": f"{STAND_INS}:{os.environ['PATH']}",
@@ -70,6 +75,7 @@ class Job:
             "MUCON_VENV": sys.prefix,
             "PYTHONPATH": str(small.ROOT),
             "OMP_NUM_THREADS": "1",
+            "RAY_TMPDIR": self._temporary.name,
         }
         line = [*MACHINE, str(STAND_INS / "slurmd"), str(SCRIPT), *self.words]
         with (self.folder / "log").open("ab") as file:
@@ -77,21 +83,32 @@ class Job:
                 line, stdout=file, stderr=file, env=small.environment(**variables), cwd=self.folder
             )
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether its last start has ended."""
+        return self._machine.poll() is not None
+
     def warn(self) -> None:
-        """Sends the signal before the time limit; returns when the job has ended and checks that it is requeued."""
+        """Sends the signal before the time limit, after which the job is requeued unless its sweep is finished."""
         (self.folder / "state" / "notice").touch()
-        assert self.wait() is None, self.log
+        assert self.wait() in (None, 0), self.log
 
     def kill(self) -> None:
         """Ends all processes of the job without notice."""
         self._machine.send_signal(signal.SIGKILL)
         self._machine.wait()
 
-    def wait(self, seconds: float = 240) -> int | None:
+    def close(self) -> None:
+        """Ends the job and removes the temporary files that killed processes have left."""
+        self.kill()
+        self._temporary.cleanup()
+
+    def wait(self) -> int | None:
         """Waits for the end of the job; returns its exit status, or None if it is requeued."""
-        wait_until(lambda: self._machine.poll() is not None, seconds, f"the end of the job:\n{self.log}")
+        wait_until(lambda: self.has_ended, 600, f"the end of the job:\n{self.log}")
         requeue = self.folder / "state" / "requeue"
         if requeue.exists():
             requeue.unlink()
+            self.requeues += 1
             return None
         return self._machine.returncode
