@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mucon.library import Model, Segment, Segments, load
+    from mucon.library import Alternative, Model, Outcome, Segment, Segments, load
 
-__all__ = ["EVALUATION", "NUMERICS", "Model", "Segment", "Segments", "load"]
+__all__ = ["EVALUATION", "NUMERICS", "Alternative", "Model", "Outcome", "Segment", "Segments", "load"]
 
 NUMERICS = 1
 """Version of the arithmetic of training: raised whenever the same configuration trains to other weights."""

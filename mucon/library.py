@@ -1,68 +1,51 @@
 """Trained models from Python.
 
 model = mucon.load("runs/tug")
-for action, start, stop in model.predict(features).segments:
-    print(action, start, stop)
+result = model.predict(features)  # an array [T, D] or the path of a .npy file
+for action, start, stop, confidence in result.segments:
+    print(action, start, stop, confidence)
+table = result.to_dataframe()  # pandas or polars
+for outcome in model.predict_many(paths):
+    print(outcome.name, outcome.segments or outcome.problems)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from functools import partial
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, NamedTuple
+from tokenize import TokenError
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mucon.checkpoint_files import method_of, of_run
+from mucon.checkpoint_files import contract_of, method_of, of_run
+from mucon.decoding.config import DecodingConfig
 from mucon.device import choose_device, cpu_threads
-from mucon.errors import InputError, Problem
-from mucon.inference.requests import Prediction, transcript_problems
+from mucon.errors import DataWarning, InputError, Problem
+from mucon.identity.contract import Contract
+from mucon.inference.alternatives import check_alternatives
+from mucon.inference.requests import check_predictions, unsupported_task
 from mucon.method import Predictor, training_of
 from mucon.methods import method_named
-from mucon.segments import Segmentation
+from mucon.outputs.batch import Outcome, Request, predict_all, predicted
+from mucon.outputs.results import Alternative, Segment, Segments
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
 
+__all__ = ["Alternative", "Model", "Outcome", "Segment", "Segments", "load"]
 
-class Segment(NamedTuple):
-    """One segment of a recording.
-
-    Attributes:
-        action: name of the action.
-        start: first frame.
-        stop: frame after the last one.
-    """
-
-    action: str
-    start: int
-    stop: int
-
-
-@dataclass(frozen=True, slots=True)
-class Segments:
-    """The predicted segments of a recording.
-
-    Attributes:
-        segments: consecutive segments from frame 0 to T; empty if the model predicts an empty transcript.
-        prediction: name of the prediction, such as `full`.
-    """
-
-    segments: list[Segment]
-    prediction: str
-
-    @property
-    def labels(self) -> list[str]:
-        """Action of each frame, T names."""
-        return [segment.action for segment in self.segments for _ in range(segment.start, segment.stop)]
-
-    @property
-    def transcript(self) -> list[str]:
-        """Action of each segment."""
-        return [segment.action for segment in self.segments]
+Features: TypeAlias = NDArray[Any] | Tensor | str | Path
+"""Features of a recording: an array or tensor `[T, D]`, or the path of a .npy file with such an array."""
+NPY = "expected a .npy file of numbers [T, D], as written by numpy.save"
+REGISTERED = "models:/"
+"""Beginning of the address of a registered model."""
+ADDRESSES = "mucon.addresses"
+"""Group of entry points that fetch models by their addresses."""
 
 
 class Model:
@@ -70,10 +53,12 @@ class Model:
 
     Args:
         predictor: the trained model on its device.
+        contract: what it expects of features; by default what the predictor knows, without statistics.
     """
 
-    def __init__(self, predictor: Predictor) -> None:
+    def __init__(self, predictor: Predictor, contract: Contract | None = None) -> None:
         self.predictor = predictor
+        self.contract = Contract(dim=predictor.dim, vocabulary=predictor.vocabulary) if contract is None else contract
 
     def __repr__(self) -> str:
         return f"<{self.method} model: {self.dim} features, {len(self.actions)} actions, {self.predictor.device}>"
@@ -99,33 +84,33 @@ class Model:
         return self.predictor.dim
 
     @property
+    def fps(self) -> float | None:
+        """Frames per second of the training recordings; None if unknown."""
+        return self.contract.fps
+
+    @property
     def predictions(self) -> tuple[str, ...]:
         """Names of the available predictions."""
         return self.predictor.predictions
 
-    def predict(self, features: NDArray[Any] | Tensor | str | Path, prediction: str | None = None) -> Segments:
+    def predict(self, features: Features, prediction: str | None = None, *, alternatives: int = 0) -> Segments:
         """Segments a recording.
 
         Args:
             features: array or tensor `[T, D]` of numbers, T >= 1, or the path of a .npy file with such an array.
             prediction: one of `predictions`; by default the method's main one (MuCon: `full`).
+            alternatives: most alternatives to `full`, the next best segmentations of the decoder's beam.
 
         Raises:
-            InputError: an unknown prediction, an unreadable file, features of another shape, values that are not
-                finite, or a recording for which the prediction is undefined.
-        """
-        name = self._name(prediction)
-        video = self._video(features)
-        with self._threads():
-            result = self.predictor.begin(video.features(self.predictor.device), predictions=(name,))()
-        return self._segments(result, name)
+            InputError: an unknown prediction or one without alternatives, an unreadable file, features of another
+                shape, values that are not finite, or a recording for which the prediction is undefined.
 
-    def align(
-        self,
-        features: NDArray[Any] | Tensor | str | Path,
-        transcript: Sequence[str],
-        prediction: str | None = None,
-    ) -> Segments:
+        Warns:
+            DataWarning: features that are far from those of training.
+        """
+        return self._one(features, self._request(prediction, alternatives=alternatives))
+
+    def align(self, features: Features, transcript: Sequence[str], prediction: str | None = None) -> Segments:
         """Aligns a known transcript to a recording: predicts the boundaries of given actions.
 
         Args:
@@ -136,61 +121,102 @@ class Model:
         Raises:
             InputError: as `predict`, an unknown action, more actions than frames, or (rule `unsupported`) a method
                 without alignment.
+
+        Warns:
+            DataWarning: as `predict`.
         """
-        name = self._name(prediction)
-        video = self._video(features)
-        ids = self.vocabulary.ids(transcript)
-        problems = transcript_problems(ids, video.n_frames, self.vocabulary)
-        if problems:
-            raise InputError(problems)
-        with self._threads():
-            result = self.predictor.align(video.features(self.predictor.device), ids, predictions=(name,))
-        return self._segments(result, name)
+        return self._one(features, self._request(prediction, transcript=self.vocabulary.ids(transcript)))
 
-    def _threads(self) -> AbstractContextManager[None]:
-        """The number of threads of the training."""
-        return cpu_threads(training_of(self.predictor.config).threads)
+    def predict_many(
+        self,
+        recordings: Iterable[Features | tuple[str, Features]],
+        prediction: str | None = None,
+        *,
+        alternatives: int = 0,
+        jobs: int | None = None,
+    ) -> Generator[Outcome, None, None]:
+        """Segments recordings, several at a time, and yields their outcomes in order.
 
-    def _name(self, prediction: str | None) -> str:
-        return self.predictor.main if prediction is None else prediction
+        The recordings are read when it is their turn. One that cannot be predicted has `problems` instead of
+        `segments` in its outcome, and the others are predicted. torch computes with the threads of the training until
+        the iterator ends or is closed.
 
-    def _video(self, features: NDArray[Any] | Tensor | str | Path) -> Video:
-        if isinstance(features, str | Path):
-            return Video.from_arrays(str(features), read_features(Path(features)))
-        if isinstance(features, Tensor):
-            features = features.detach().cpu().float().numpy()
-        return Video.from_arrays("features", features)
+        Args:
+            recordings: features as for `predict`, or pairs of a name and features. Other names are the path as text,
+                or the position, from `0`.
+            prediction: as for `predict`.
+            alternatives: as for `predict`.
+            jobs: recordings at a time; by default one per core, on a GPU 4.
 
-    def _segments(self, result: Prediction, name: str) -> Segments:
-        segmentation: Segmentation = result.whole().segmentations[name]
-        segments = [Segment(self.actions[action], start, stop) for action, start, stop in segmentation.spans()]
-        return Segments([segment for segment in segments if segment.stop > segment.start], name)
+        Raises:
+            InputError: an unknown prediction or one without alternatives, fewer than 1 job.
+        """
+        request = self._request(prediction, alternatives=alternatives)
+        return predict_all(self.predictor, self.contract, _named(recordings), request, jobs=jobs)
+
+    def _one(self, features: Features, request: Request) -> Segments:
+        """The prediction for one recording with the number of threads of the training."""
+        with cpu_threads(training_of(self.predictor.config).threads):
+            segments, doubts = predicted(self.predictor, self.contract, read_video("features", features), request)
+        for doubt in doubts:
+            warnings.warn(DataWarning(doubt), stacklevel=3)
+        return segments
+
+    def _request(
+        self, prediction: str | None, *, transcript: tuple[int, ...] | None = None, alternatives: int = 0
+    ) -> Request:
+        """A request without decoding choices of its own.
+
+        Raises:
+            InputError: an unknown prediction or one without alternatives, or a transcript for a method without
+                alignment.
+        """
+        name = self.predictor.main if prediction is None else prediction
+        check_predictions([name], self.predictions)
+        decoding = method_named(self.method).decoding(self.predictor.config) or DecodingConfig()
+        check_alternatives(alternatives, name, decoding)
+        if transcript is not None and "alignment" not in self.predictor.tasks:
+            raise InputError(unsupported_task(self.method, "alignment"))
+        return Request(prediction=name, transcript=transcript, alternatives=alternatives, fps=self.fps)
+
+
+def _named(
+    recordings: Iterable[Features | tuple[str, Features]],
+) -> Iterator[tuple[str, str, Callable[[], Video]]]:
+    for position, one in enumerate(recordings):
+        name, features = one if isinstance(one, tuple) else (None, one)
+        if name is None:
+            name = str(features) if isinstance(features, str | Path) else str(position)
+        yield name, name, partial(read_video, name, features)
 
 
 def load(path: str | Path, device: str = "auto") -> Model:
     """Loads a trained model of any method.
 
     Args:
-        path: a run folder (`mucon train --out RUN`), its checkpoint folder, or the folder of a sweep's trial.
+        path: a run folder (`mucon train --out RUN`), its checkpoint folder, an exported folder, the folder of a sweep's
+            trial, or the address `models:/NAME@ALIAS` or `models:/NAME/VERSION` of a registered model.
         device: `auto` (the current GPU if there is one), `cpu`, `cuda` or `cuda:0`.
 
     Raises:
-        InputError: no checkpoint there, a damaged one, or no such device.
+        InputError: no checkpoint there, a damaged one, no such device, or (rule `unsupported`) a registered model
+            where no installed program can fetch it.
     """
-    return Model(load_predictor(path, device))
+    folder = place_of(path)
+    return Model(load_predictor(folder, device), contract_of(of_run(folder)))
 
 
 def load_predictor(path: str | Path, device: str = "auto") -> Predictor:
     """Loads the predictor of a trained model of any method.
 
     Args:
-        path: a run folder (`mucon train --out RUN`), its checkpoint folder, or the folder of a sweep's trial.
+        path: as for `load`.
         device: `auto` (the current GPU if there is one), `cpu`, `cuda` or `cuda:0`.
 
     Raises:
-        InputError: no checkpoint there, a damaged one, or no such device.
+        InputError: as `load`.
     """
-    folder = of_run(Path(path))
+    folder = of_run(place_of(path))
     name = method_of(folder)
     try:
         method = method_named(name)
@@ -199,19 +225,78 @@ def load_predictor(path: str | Path, device: str = "auto") -> Predictor:
     return method.load(folder, choose_device(device))
 
 
+def place_of(path: str | Path) -> Path:
+    """The folder of a model, which is fetched first if the path is the address of a registered model.
+
+    Registered models are fetched by the entry point `models` of the group `mucon.addresses`: a function that takes the
+    address and returns a folder. `mucon` itself imports no registry.
+
+    Raises:
+        InputError: no such entry point is installed, what it needs is not installed, or its own problems.
+    """
+    address = str(path)
+    if not address.startswith(REGISTERED):
+        return Path(path)
+    required = "mlflow"
+    for entry in entry_points(group=ADDRESSES, name=REGISTERED.partition(":")[0]):
+        try:
+            fetch: Callable[[str], Path] = entry.load()
+            return Path(fetch(address))
+        except ModuleNotFoundError as error:
+            required = error.name or required
+    message, hint = f"requires {required}, which is not installed", "install it, or pass a folder of the model"
+    raise InputError(Problem(rule="unsupported", place=address, value=required, message=message, hint=hint))
+
+
+def read_video(name: str, features: Features) -> Video:
+    """A recording of features in memory or in a file.
+
+    Args:
+        name: names it in problems, unless it is a file.
+        features: as for `Model.predict`.
+
+    Raises:
+        InputError: an unreadable file, or features that are no `[T, D]` array of finite numbers.
+    """
+    if isinstance(features, str | Path):
+        return Video.from_arrays(str(features), read_features(Path(features)))
+    if isinstance(features, Tensor):
+        features = features.detach().cpu().float().numpy()
+    return Video.from_arrays(name, features)
+
+
 def read_features(path: Path) -> NDArray[Any]:
     """The array of a .npy file in native byte order; never unpickles.
 
     Raises:
         InputError: no such file, not a .npy file, a truncated file, or an array of objects.
     """
-    hint = "expected a .npy file of numbers [T, D], as written by numpy.save"
     try:
         with path.open("rb") as file:
-            array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+            return read_array(file, str(path))
     except FileNotFoundError as error:
-        raise InputError(Problem(rule="missing", place=str(path), message="no such file", hint=hint)) from error
-    except (OSError, ValueError, EOFError) as error:
-        message = f"cannot read as .npy ({error})"
-        raise InputError(Problem(rule="unreadable", place=str(path), message=message, hint=hint)) from error
+        raise InputError(Problem(rule="missing", place=str(path), message="no such file", hint=NPY)) from error
+    except OSError as error:
+        raise _unreadable(str(path), error) from error
+
+
+def read_array(file: BinaryIO, place: str) -> NDArray[Any]:
+    """The array of an open .npy file or stream, see `read_features`.
+
+    Args:
+        file: read from its position.
+        place: names it in problems.
+
+    Raises:
+        InputError: not a .npy file, a truncated one, or an array of objects.
+    """
+    try:
+        array: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+    except (ValueError, EOFError, MemoryError, OverflowError, SyntaxError, TokenError, TypeError, KeyError) as error:
+        raise _unreadable(place, error) from error
     return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _unreadable(place: str, error: Exception) -> InputError:
+    message = f"cannot read as .npy ({error or type(error).__name__})"
+    return InputError(Problem(rule="unreadable", place=place, message=message, hint=NPY))

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Container, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 from mucon.errors import DataWarning, InputError, Problem, nearest, some
 from mucon.evaluation import Evaluation
@@ -135,11 +135,22 @@ def _signs(font_file: str) -> frozenset[str]:
     return frozenset(map(chr, FT2Font(font_file).get_charmap()))
 
 
-def chosen_recordings(videos: Sequence[Video], ids: Sequence[str] | None) -> list[Video]:
+class Named(Protocol):
+    """A recording with a name."""
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+
+
+N = TypeVar("N", bound=Named)
+
+
+def chosen_recordings(videos: Sequence[N], ids: Sequence[str] | None) -> list[N]:
     """The recordings to draw.
 
     Args:
-        videos: the evaluated recordings.
+        videos: the evaluated or predicted recordings.
         ids: ids of some of them; None for the first three.
 
     Raises:
@@ -187,16 +198,42 @@ def draw_evaluation(
         ]
         for video in videos
     }
+    draw(rows, vocabulary, path, fps=fps)
+
+
+def draw(
+    rows: Mapping[str, Sequence[tuple[str, Segmentation]]],
+    vocabulary: Vocabulary,
+    target: Path | BinaryIO,
+    *,
+    kind: str | None = None,
+    fps: float | None = None,
+) -> None:
+    """Writes `segmentation_figure`.
+
+    Args:
+        rows: as for `segmentation_figure`.
+        vocabulary: as for `segmentation_figure`.
+        target: a file that ends in one of `suffixes`, or a stream.
+        kind: one of `suffixes`, for a stream.
+        fps: as for `segmentation_figure`.
+
+    Raises:
+        InputError: the file cannot be written.
+
+    Warns:
+        DataWarning: names contain signs that no installed font has.
+    """
     signs = _families("".join((*vocabulary.actions, *rows)))[1]
     if signs:
         message = f"no installed font has the signs {some(signs, 10)}; the figure shows boxes instead"
         warnings.warn(
-            DataWarning(Problem(rule="missing", place="--figure", value=signs, message=message)), stacklevel=2
+            DataWarning(Problem(rule="missing", place="--figure", value=signs, message=message)), stacklevel=3
         )
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph ")
-            segmentation_figure(rows, vocabulary, fps=fps).savefig(path, dpi=130)
+            segmentation_figure(rows, vocabulary, fps=fps).savefig(target, dpi=130, format=kind)
     except (OSError, ValueError, RuntimeError) as error:
-        message = f"cannot write {path}: {error}"
-        raise InputError(Problem(rule="unwritable", place="--figure", value=str(path), message=message)) from error
+        message = f"cannot write {target}: {error}"
+        raise InputError(Problem(rule="unwritable", place="--figure", value=str(target), message=message)) from error

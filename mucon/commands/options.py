@@ -35,8 +35,10 @@ RECIPES = RecipeNames(("weak", "full", "short_videos", "demo", "published_progra
 """Names of `mucon.recipes.RECIPES`, which imports torch."""
 PREDICTIONS = ("frames", "segments", "full")
 """Equals `mucon.inference.PREDICTIONS`, which imports torch."""
-FORMATS = ("txt", "csv", "json")
-"""Files of predictions: the action of each frame, one per line; one row per segment; an object with segments."""
+FORMATS = ("txt", "csv", "json", "vtt", "tsv")
+"""Files of predictions, see `mucon.outputs.formats`, which imports torch."""
+PICTURES = ("png", "svg", "pdf")
+"""Equals `mucon.plots.SUFFIXES`, which imports torch."""
 TASKS = ("segmentation", "alignment")
 """Equals `mucon.inference.TASKS`, which imports torch."""
 
@@ -51,22 +53,27 @@ def add_method(parser: Parser) -> None:
     )
 
 
-def add_run(parser: Parser) -> None:
-    """Adds the positional argument RUN."""
-    parser.add_argument("run_folder", type=Path, metavar="RUN", help="output directory of `mucon train`")
+def add_run(parser: Parser, name: str = "RUN") -> None:
+    """Adds the positional argument RUN, or MODEL."""
+    parser.add_argument(
+        "run_folder", type=Path, metavar=name,
+        help="output directory of `mucon train`, exported folder, trial, or models:/NAME@ALIAS",
+    )  # fmt: skip
 
 
-def check_run(path: Path) -> None:
-    """Explains what a path is that contains no checkpoint.
+def check_run(path: Path) -> Path:
+    """The folder of a run or an exported model, which is fetched first if the path is the address of a registered one.
 
     Raises:
-        InputError: no checkpoint there.
+        InputError: no checkpoint there, with an explanation of what is there; or an address that cannot be fetched.
     """
     from mucon.checkpoint_files import STATE, exists, of_run
+    from mucon.library import place_of
     from storage.constants import MANIFEST, VIDEOS
 
+    path = place_of(path)
     if exists(of_run(path)):
-        return
+        return path
     if not path.exists():
         message, hint = "no such run", "train one first with `mucon train`"
     elif path.is_file():

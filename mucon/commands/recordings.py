@@ -1,10 +1,12 @@
-"""The recordings that `mucon predict` reads, one after another: files, folders and patterns, or a part of a store."""
+"""The recordings that `mucon predict` reads: files, folders, patterns, standard input, or a part of a store."""
 
 from __future__ import annotations
 
 import glob
+import io
 import itertools
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
     from mucon.videos import Video
     from storage import Store
 
+STANDARD_INPUT = Path("-")
+MAGIC = b"\x93NUMPY"
+"""First bytes of a .npy file."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recording:
@@ -27,25 +33,35 @@ class Recording:
         id: distinct among all recordings.
         place: its file, or its id in a store; names it in problems.
         load: reads the features.
+        file: the file of the features; None if they are not in a file of their own.
     """
 
     id: str
     place: str
     load: Callable[[], Video]
+    file: Path | None = None
 
 
 def recordings_of_files(paths: Iterable[Path]) -> list[Recording]:
     """The recordings of files, of all .npy files below folders, and of patterns such as `*/x_*.npy`.
 
+    `-` is standard input: one array as .npy, or a list of paths, one per line or separated by null characters.
+
     A file that occurs twice is read once. The id is the file's name without its suffix, and as much of its path as
     distinguishes files of the same name.
 
     Raises:
-        InputError: one problem per folder or pattern without files.
+        InputError: one problem per folder or pattern without files, or an empty standard input.
     """
     problems: list[Problem] = []
     files: dict[str, Path] = {}
-    for path in paths:
+    given = list(paths)
+    streams: list[Recording] = []
+    if STANDARD_INPUT in given:
+        named, streams = _standard_input()
+        at = given.index(STANDARD_INPUT)
+        given[at : at + 1] = named
+    for path in given:
         found = list(_files(path))
         files.update({os.path.abspath(file): file for file in found})  # noqa: PTH100  # keeps links
         if not found:
@@ -54,7 +70,34 @@ def recordings_of_files(paths: Iterable[Path]) -> list[Recording]:
             )
     if problems:
         raise InputError(problems)
-    return [Recording(id, str(file), partial(_read, file)) for id, file in distinct_ids(files.values()).items()]
+    of_files = [
+        Recording(id, str(file), partial(_read, file), file) for id, file in distinct_ids(files.values()).items()
+    ]
+    return [*of_files, *streams]
+
+
+def _standard_input() -> tuple[list[Path], list[Recording]]:
+    """The paths, or the recording, that standard input contains.
+
+    Raises:
+        InputError: it is empty.
+    """
+    content = sys.stdin.buffer.read()
+    if content.startswith(MAGIC):
+        return [], [Recording("stdin", "standard input", partial(_read_bytes, content))]
+    separator = b"\0" if b"\0" in content else b"\n"
+    paths = [Path(os.fsdecode(line.rstrip(b"\r"))) for line in content.split(separator) if line.strip()]
+    if not paths:
+        expected = "an array as .npy or a list of paths"
+        raise InputError(Problem(rule="missing", place="standard input", expected=expected))
+    return paths, []
+
+
+def _read_bytes(content: bytes) -> Video:
+    from mucon.library import read_array
+    from mucon.videos import Video
+
+    return Video.from_arrays("standard input", read_array(io.BytesIO(content), "standard input"))
 
 
 def _files(path: Path) -> Iterator[Path]:

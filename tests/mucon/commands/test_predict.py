@@ -16,8 +16,7 @@ import torch
 from mucon import library
 from mucon.cli import main
 from mucon.commands.recordings import distinct_ids
-from mucon.commands.segments_files import Predicted
-from mucon.segments import Segmentation
+from mucon.outputs.files import OutputFolder
 from tests.helpers.commands import call, error_line
 from tests.helpers.factories import VOCABULARY, small_videos
 from tests.helpers.refusals import refused
@@ -180,7 +179,7 @@ def test_a_recording_is_read_after_the_one_before_is_printed(run: Path, tmp_path
         return read(path)
 
     monkeypatch.setattr(library, "read_features", reading)
-    assert main(["predict", str(run), *paths, "--device", "cpu", "--json"]) == 0
+    assert main(["predict", str(run), *paths, "--device", "cpu", "--json", "--jobs", "1"]) == 0
     assert printed == [0, 1]
 
 
@@ -214,7 +213,7 @@ def test_predictions_are_written_as_files_of_other_programs(run: Path, tmp_path:
     ]
     predicted(capsys, [*line, "--out", str(tmp_path / "json"), "--format", "json"])
     assert json.loads((tmp_path / "json" / "v01.json").read_text()) == second
-    assert sorted(path.name for path in (tmp_path / "json").iterdir()) == ["v00.json", "v01.json"]
+    assert sorted(path.name for path in (tmp_path / "json").glob("*.json")) == ["v00.json", "v01.json"]
     assert main([*line, "--out", str(tmp_path / "txt"), "--replace", "--device", "cpu"]) == 0
     assert [text.split(" -> ")[1] for text in capsys.readouterr().out.splitlines()] == [
         str(tmp_path / "txt" / f"{id}.txt") for id in ("v00", "v01")
@@ -224,9 +223,8 @@ def test_predictions_are_written_as_files_of_other_programs(run: Path, tmp_path:
 def test_files_have_the_frames_per_second_of_the_training_data(store: Path, run: Path, tmp_path: Path, capsys):
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
-    record = copy / "checkpoint" / "data.json"
-    data = json.loads(record.read_text())
-    record.write_text(json.dumps({**data, "source": {**data["source"], "fps": 20.0}}))
+    record = copy / "checkpoint" / "contract.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "fps": 20.0}))
     (path, *_) = write_features(tmp_path)
     for words, fps in (([], 20.0), (["--fps", "5"], 5.0)):
         (found,) = predicted(capsys, ["predict", str(copy), path, *words])
@@ -292,7 +290,6 @@ def test_predictions_are_not_written_into_a_store_or_a_file(store: Path, run: Pa
 
 
 def test_an_id_that_leads_out_of_the_folder_is_refused(tmp_path: Path):
-    one = Predicted("../x", 2, False, Segmentation.of((0,), (2,)), VOCABULARY, None)
     with refused("unwritable", "../x", n=1):
-        one.write(tmp_path / "out", "txt")
+        OutputFolder(tmp_path / "out", "").write("../x.txt", b"rest", stamp="", features="")
     assert not list(tmp_path.rglob("*.txt"))

@@ -131,7 +131,12 @@ def test_every_unknown_option_is_reported(capsys: pytest.CaptureFixture[str]):
 
 @pytest.mark.parametrize(
     ("line", "names"),
-    [([], ["COMMAND"]), (["store"], ["COMMAND"]), (["train"], ["RECIPE", "--store", "--out"]), (["predict"], ["RUN"])],
+    [
+        ([], ["COMMAND"]),
+        (["store"], ["COMMAND"]),
+        (["train"], ["RECIPE", "--store", "--out"]),
+        (["predict"], ["MODEL"]),
+    ],
 )
 def test_missing_arguments_are_named_with_the_command_that_explains_them(capsys, line, names):
     with refused("missing", n=1):
