@@ -31,6 +31,7 @@ from mucon.decoding.fusion import TrainingFacts
 from mucon.errors import InputError, Problem
 from mucon.identity.trained_on import TrainedOn
 from mucon.model import MuConNetwork, NetworkSize, build_model
+from mucon.model.ensemble import MuConEnsemble
 from mucon.vocabulary import Vocabulary
 
 __all__ = [
@@ -73,7 +74,7 @@ def saved_of(checkpoint: Checkpoint) -> Saved:
         method=DEFAULT_METHOD,
         config=checkpoint.config.to_dict(),
         vocabulary=checkpoint.vocabulary,
-        size=asdict(checkpoint.model.size),
+        size={name: value for name, value in asdict(checkpoint.model.size).items() if (name, value) != ("members", 1)},
         progress=checkpoint.progress,
         weights=checkpoint.model.state_dict(),
         optimiser=checkpoint.optimiser,
@@ -85,6 +86,14 @@ def saved_of(checkpoint: Checkpoint) -> Saved:
 def save(folder: Path, checkpoint: Checkpoint) -> None:
     """Writes a checkpoint; either the old or the new one is complete at any time."""
     write(folder, saved_of(checkpoint))
+
+
+def build_network(size: NetworkSize, config: TrainConfig) -> MuConNetwork:
+    """A network, or an ensemble of networks, of this size."""
+    networks = [
+        build_model(size, config.backbone, config.segment_branch, seed=config.seed) for _ in range(size.members)
+    ]
+    return networks[0] if len(networks) == 1 else MuConEnsemble(networks)
 
 
 def load(folder: Path, device: torch.device | str = "cpu") -> Checkpoint:
@@ -105,7 +114,7 @@ def load(folder: Path, device: torch.device | str = "cpu") -> Checkpoint:
         size = NetworkSize(**saved.size)
     with parsing(folder / FACTS):
         facts = None if saved.facts is None else TrainingFacts.from_dict(saved.facts)
-    model = build_model(size, config.backbone, config.segment_branch, seed=config.seed)
+    model = build_network(size, config)
     load_weights(model, saved, folder)
     return Checkpoint(
         model.to(device).eval(),

@@ -97,10 +97,15 @@ class Saved:
 
 def weights_sha256(model: nn.Module) -> str:
     """SHA-256 of all weight tensors in the order of their names; equal digests mean equal bits."""
+    return tensors_sha256(model.state_dict())
+
+
+def tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 of tensors in the order of their names."""
     import torch  # of this module's functions, only those of tensors need it
 
     digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
+    for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {list(tensor.shape)} {tensor.dtype}\n".encode())
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
@@ -119,7 +124,7 @@ def write(folder: Path, saved: Saved, writer: Writer = ALONE) -> None:
     shutil.rmtree(fresh, ignore_errors=True)
     with writer.writing():
         fresh.mkdir()
-        _write_files(fresh, saved, writer)
+        write_files(fresh, saved, writer)
         if 0 < writer.number < writer_of(folder):
             raise SupersededError(f"{folder} contains a checkpoint of a later writer")
         writer.confirm_for(folder)
@@ -132,21 +137,22 @@ def write(folder: Path, saved: Saved, writer: Writer = ALONE) -> None:
     shutil.rmtree(previous, ignore_errors=True)
 
 
-def _write_files(fresh: Path, saved: Saved, writer: Writer) -> None:
+def write_files(fresh: Path, saved: Saved, writer: Writer = ALONE) -> None:
+    """Writes the files of a checkpoint into an empty folder and flushes them to disk."""
     _save(saved.weights, fresh / WEIGHTS)
     if saved.optimiser:
         _save(saved.optimiser, fresh / OPTIMISER)
     reach("checkpoint.weights")
     if saved.facts is not None:
-        _write_json(fresh / FACTS, saved.facts)
+        write_json(fresh / FACTS, saved.facts)
     if saved.trained_on is not None:
-        _write_json(fresh / DATA, saved.trained_on.to_dict())
+        write_json(fresh / DATA, saved.trained_on.to_dict())
     if saved.contract is not None:
-        _write_json(fresh / CONTRACT, saved.contract.to_dict())
-    _write_json(fresh / CONFIG, saved.config)
-    _write_json(fresh / _VOCABULARY, saved.vocabulary.to_dict())
+        write_json(fresh / CONTRACT, saved.contract.to_dict())
+    write_json(fresh / CONFIG, saved.config)
+    write_json(fresh / _VOCABULARY, saved.vocabulary.to_dict())
     state = {"format_version": FORMAT_VERSION, "method": saved.method, "size": dict(saved.size)}
-    _write_json(fresh / STATE, state | {"progress": asdict(saved.progress), "writer": writer.number})
+    write_json(fresh / STATE, state | {"progress": asdict(saved.progress), "writer": writer.number})
     _sync(fresh)
 
 
@@ -367,7 +373,8 @@ def _complete(folder: Path) -> Path | None:
     return next((path for path in candidates if (path / STATE).is_file()), None)
 
 
-def _write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any) -> None:
+    """Writes a value as readable JSON."""
     path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
 
 

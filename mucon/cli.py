@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from mucon.commands import baselines, evaluate, predict, recipes, store, train, weights
+from mucon.commands import baselines, evaluate, export, predict, recipes, store, train, weights
 from mucon.commands.parser import Command, Parser, add_version
 from mucon.commands.stdout import lasting_output
 from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_PARTIAL, DataWarning, Diverged, InputError, Interrupted
@@ -87,6 +87,6 @@ def build_parser() -> Parser:
     parser = Parser(prog="mucon", description=DESCRIPTION, epilog=EXAMPLE)
     add_version(parser)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for command in (train, evaluate, predict, baselines, weights, recipes, store):
+    for command in (train, evaluate, predict, export, baselines, weights, recipes, store):
         command.add(commands)
     return parser

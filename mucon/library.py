@@ -27,6 +27,7 @@ from mucon.checkpoint_files import contract_of, method_of, of_run
 from mucon.decoding.config import DecodingConfig
 from mucon.device import choose_device, cpu_threads
 from mucon.errors import DataWarning, InputError, Problem
+from mucon.identity.checksums import check_sums, has_sums
 from mucon.identity.contract import Contract
 from mucon.inference.alternatives import check_alternatives
 from mucon.inference.requests import check_predictions, unsupported_task
@@ -194,8 +195,9 @@ def load(path: str | Path, device: str = "auto") -> Model:
     """Loads a trained model of any method.
 
     Args:
-        path: a run folder (`mucon train --out RUN`), its checkpoint folder, an exported folder, the folder of a sweep's
-            trial, or the address `models:/NAME@ALIAS` or `models:/NAME/VERSION` of a registered model.
+        path: a run folder (`mucon train --out RUN`), its checkpoint folder, an exported folder, whose
+            checksums are verified, the folder of a sweep's trial, or the address `models:/NAME@ALIAS` or
+            `models:/NAME/VERSION` of a registered model.
         device: `auto` (the current GPU if there is one), `cpu`, `cuda` or `cuda:0`.
 
     Raises:
@@ -217,6 +219,8 @@ def load_predictor(path: str | Path, device: str = "auto") -> Predictor:
         InputError: as `load`.
     """
     folder = of_run(place_of(path))
+    if has_sums(folder):
+        check_sums(folder)
     name = method_of(folder)
     try:
         method = method_named(name)

@@ -68,11 +68,12 @@ def check_run(path: Path) -> Path:
         InputError: no checkpoint there, with an explanation of what is there; or an address that cannot be fetched.
     """
     from mucon.checkpoint_files import STATE, exists, of_run
+    from mucon.identity.checksums import has_sums
     from mucon.library import place_of
     from storage.constants import MANIFEST, VIDEOS
 
     path = place_of(path)
-    if exists(of_run(path)):
+    if exists(of_run(path)) or has_sums(path):
         return path
     if not path.exists():
         message, hint = "no such run", "train one first with `mucon train`"

@@ -21,11 +21,13 @@ class NetworkSize:
         dim: D, features per frame.
         n_actions: N.
         max_segments: limit of decoded segments; 1.5 x the longest training transcript + 5.
+        members: networks of an ensemble, see `mucon.model.ensemble`; 1 for a single network.
     """
 
     dim: int
     n_actions: int
     max_segments: int
+    members: int = 1
 
 
 class TeacherForced(NamedTuple):

@@ -194,7 +194,7 @@ class SegmentBranch(nn.Module):
         log_lengths = torch.empty(1, 0, device=device, dtype=encoded.keys.dtype)
         done: list[Decoded] = []
         for step in range(max_segments + 1):
-            logits, length, hidden, cell = self._step(encoded, symbols, hidden, cell)
+            logits, length, hidden, cell = self.step(encoded, symbols, hidden, cell)
             reached = log_probs[:, None] + torch.log_softmax(logits, dim=1)
             done += _ended(prefixes, log_lengths, reached[:, self.end_symbol])
             done = sorted(done, key=lambda decoded: -decoded.log_prob)[:width]
@@ -209,7 +209,7 @@ class SegmentBranch(nn.Module):
             hidden, cell = hidden[parents], cell[parents]
         return tuple(done)
 
-    def _step(
+    def step(
         self, encoded: Encoded, symbols: Tensor, hidden: Tensor, cell: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """One step of B prefixes: logits `[B, N+1]`, log lengths `[B]`, hidden and cell states `[B, H]`."""

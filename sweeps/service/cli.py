@@ -12,6 +12,7 @@ from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, InputError
 from sweeps.service.commands import (
     compare,
     debug,
+    export,
     gc,
     history,
     logs,
@@ -68,7 +69,7 @@ def parser() -> Parser:
     )
     add_version(whole)
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    listed = (list_command, run, status, logs, debug, stop, retry, report, history, compare, reproduce, sync)
+    listed = (list_command, run, status, logs, debug, stop, retry, report, history, compare, reproduce, export, sync)
     for command in (*listed, merge, rm, gc):
         command.add(commands)
     return whole

@@ -14,7 +14,7 @@ from mucon.checkpoint_files import Progress, Saved, load_weights, parsing
 from mucon.errors import InputError, Problem
 from mucon.identity.trained_on import TrainedOn
 from mucon.methods.frames.config import FrameConfig, FrameNetworkConfig
-from mucon.methods.frames.predictor import FrameClassifier
+from mucon.methods.frames.predictor import FrameClassifier, FrameEnsemble
 from mucon.segments import Segmentation
 from mucon.training.optimiser import Optimiser
 from mucon.training.progress import evaluating, progress_scores, videos_to_score
@@ -137,14 +137,17 @@ def _labels(video: Video) -> NDArray[np.int64]:
     return labels
 
 
-def build_network(config: FrameNetworkConfig, dim: int, n_actions: int, *, seed: int) -> FrameClassifier:
-    """A network with fresh weights that depend on the seed alone; built on the CPU in float32.
+def build_network(
+    config: FrameNetworkConfig, dim: int, n_actions: int, members: int = 1, *, seed: int
+) -> FrameClassifier:
+    """A network, or an ensemble, with fresh weights that depend on the seed alone; built on the CPU in float32.
 
     They are drawn from torch's default distribution for convolutions, as in the published programs.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return config.build(dim, n_actions)
+        networks = [config.build(dim, n_actions) for _ in range(members)]
+    return networks[0] if members == 1 else FrameEnsemble(networks)
 
 
 def frame_loss(log_probs: Tensor, labels: Tensor) -> Tensor:

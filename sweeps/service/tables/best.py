@@ -162,7 +162,9 @@ def commands_of(plan: Plan, part: Part, cell: Cell) -> dict[str, str]:
     folder = plan.results.trial(cell.identity)
     run = str(folder.run_path)
     settings = [
-        word for setting in _decoding(cell.variant, folder, part.settings_of(cell)) for word in ("--set", setting)
+        word
+        for setting in decoding_settings(cell.variant, folder, part.settings_of(cell))
+        for word in ("--set", setting)
     ]
     task = [] if cell.variant.task == "segmentation" else ["--task", cell.variant.task]
     where = ["--store", plan.store, "--split", cell.split]
@@ -197,14 +199,21 @@ def _command_lines(standing: Standing, best: Best) -> Iterator[str]:
     yield f"best trial{_of_table(standing, best)}: {folder.path}"
     commands = commands_of(standing.plan, best.part, best.cell)
     yield from (f"  {name + ':':<9} {command}" for name, command in commands.items())
-    yield f"  export:   {shlex.join(['cp', '-r', str(folder.run_path), 'MODEL'])}"
+    yield f"  export:   {shlex.join(_export(standing.plan, best))}"
+
+
+def _export(plan: Plan, best: Best) -> list[str]:
+    """The command that exports the best trial."""
+    table = ["--table", best.part.experiment.name] if len(plan.parts) > 1 else []
+    chosen = ["--best", ".".join(best.column.of(best.cell.variant)), "--row", best.row.name, "--split", best.cell.split]
+    return ["mucon-sweeps", "export", plan.name, *table, *chosen, "--results", str(plan.results.path), "--out", "MODEL"]
 
 
 def _of_table(standing: Standing, best: Best) -> str:
     return f" of {best.part.experiment.name}" if len(standing.plan.parts) > 1 else ""
 
 
-def _decoding(row: Variant, folder: TrialFolder, settings: Mapping[str, Any] | None) -> list[str]:
+def decoding_settings(row: Variant, folder: TrialFolder, settings: Mapping[str, Any] | None) -> list[str]:
     """`decoding.NAME=VALUE` for each value that differs from the checkpoint's, which another row may have trained.
 
     Args:

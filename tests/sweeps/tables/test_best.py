@@ -96,7 +96,10 @@ def test_the_row_with_the_best_mean_is_named_with_its_best_trial_and_commands(tm
         *chosen,
     ]
     assert shlex.split(predict) == ["mucon", "predict", str(run), "FEATURES.npy", "--prediction", "segments", *chosen]
-    assert line(lines, "export") == f"cp -r {run} MODEL"
+    assert shlex.split(line(lines, "export")) == [
+        *("mucon-sweeps", "export", "mine", "--best", "segments.mof", "--row", BEAM.name, "--split", "1"),
+        *("--results", str(tmp_path), "--out", "MODEL"),
+    ]
     for command in (evaluate, predict):
         assert build_parser().parse_args(shlex.split(command)[1:]).settings == ["decoding.beam=10"]
 

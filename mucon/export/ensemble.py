@@ -1,0 +1,80 @@
+"""Combines the checkpoints of trainings that differ in their seed only into one checkpoint of an ensemble."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mucon.checkpoint_files import Saved
+from mucon.configuration import flatten
+from mucon.errors import InputError, Problem
+from mucon.identity.trained_on import TrainedOn
+from mucon.model.ensemble import ensemble_state
+
+
+def combined(members: Mapping[str, Saved]) -> Saved:
+    """The checkpoint of an ensemble; `mucon.model.ensemble` defines what it predicts.
+
+    Facts about the training videos are those of all members: every transcript, and the means of lengths and shares.
+
+    Args:
+        members: checkpoints by the name of their run, at least two.
+
+    Raises:
+        InputError: one problem per member that differs from the first in method, actions, size, split or in a setting
+            other than the seed.
+    """
+    problems = []
+    (first_name, first), *others = members.items()
+    for name, other in others:
+        differing = _differences(first, other)
+        if differing:
+            message = f"differs from {first_name} in {', '.join(differing)}; an ensemble differs in the seed only"
+            problems.append(Problem(rule="mismatch", place=name, value=tuple(differing), message=message))
+    if len(members) < 2:
+        expected = "at least two trainings"
+        problems.append(Problem(rule="missing", place="--ensemble", value=len(members), expected=expected))
+    if problems:
+        raise InputError(problems)
+    every = list(members.values())
+    seconds = sum(one.progress.seconds for one in every)
+    return replace(
+        first,
+        size={**first.size, "members": len(every)},
+        weights=ensemble_state([one.weights for one in every]),
+        facts=_facts([one.facts for one in every]),
+        trained_on=_trained_on(every),
+        progress=replace(first.progress, seconds=seconds),
+    )
+
+
+def _differences(first: Saved, other: Saved) -> list[str]:
+    """What differs besides the seed."""
+    found = [name for name in ("method", "vocabulary", "size") if getattr(first, name) != getattr(other, name)]
+    splits = [None if one.trained_on is None else one.trained_on.source.split for one in (first, other)]
+    if splits[0] != splits[1]:
+        found.append("split")
+    ours, theirs = flatten(first.config), flatten(other.config)
+    paths = sorted((ours.keys() | theirs.keys()) - {"seed"})
+    return found + [path for path in paths if ours.get(path) != theirs.get(path)]
+
+
+def _facts(facts: Sequence[Mapping[str, Any] | None]) -> dict[str, Any] | None:
+    known = [one for one in facts if one is not None]
+    if len(known) < len(facts):
+        return None
+    means = {name: np.mean([one[name] for one in known], axis=0).tolist() for name in ("mean_lengths", "frame_shares")}
+    transcripts = sorted({tuple(transcript) for one in known for transcript in one["transcripts"]})
+    return {"transcripts": [list(transcript) for transcript in transcripts], **means}
+
+
+def _trained_on(members: Sequence[Saved]) -> TrainedOn | None:
+    """The data of the first member, with all recordings that a member has seen."""
+    first = members[0].trained_on
+    if first is None or any(one.trained_on is None for one in members):
+        return None
+    seen = {id: content for one in members if one.trained_on is not None for id, content in one.trained_on.seen.items()}
+    return replace(first, earlier={id: content for id, content in seen.items() if id not in first.recordings})
