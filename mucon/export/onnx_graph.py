@@ -50,8 +50,8 @@ class Graph:
 
     def linear(self, x: str, weight: Tensor, bias: Tensor | None) -> str:
         """`x @ weight.T + bias`."""
-        y: str = self.op("MatMul", x, self.constant(weight.t()))
-        return y if bias is None else str(self.op("Add", y, self.constant(bias)))
+        y = self.op("MatMul", x, self.constant(weight.t()))
+        return str(y if bias is None else self.op("Add", y, self.constant(bias)))
 
     def length(self, x: str) -> str:
         """The number of rows `[1]`."""
