@@ -2,10 +2,12 @@
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
+from mucon.checkpoint_files import read
 from sweeps.service.run.budget.usage import read_all_usage
 from sweeps.service.run.worker import run_trial
 from sweeps.service.trials import lease
@@ -24,6 +26,10 @@ LIMIT = 0.001
 """Core-hours: 3.6 s of one core."""
 ROOMY = ("--cpu-hours", "100")
 SECRET = "s3cr3t-hook"
+LONG = 150
+"""Epochs of a trial that lasts 180 s with `SLOW`, and some seconds without."""
+INTERVAL = 60
+"""Seconds between two checkpoints."""
 
 
 def used(results: Path) -> float:
@@ -104,3 +110,32 @@ def test_a_budget_stops_running_trials_survives_a_kill_and_a_larger_one_resumes_
         if record["kind"] == "status" and record["status"] == "stopped"
     }
     assert "budget" in reason
+
+
+def test_a_trial_that_is_much_slower_than_estimated_stops_within_a_checkpoint_interval_of_the_time_budget(
+    tiny_store: Path, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    rows = {shape: {"mask.shape": shape} for shape in ("bell", "trapezoid")}
+    fast, slow = (small.make_trial(tiny_store, mask__shape=shape, training__epochs=LONG) for shape in rows)
+    assert run_trial(fast, ResultsFolder(results), device="cpu").state is State.FINISHED
+    line = small.command(small.own_script(tmp_path, "limited", rows), tiny_store, results)
+    at = line.index("--tracking-uri")
+    line[at : at + 2] = ["--tracking", "off"]
+    line += ["--set", f"training.epochs={LONG}", "--checkpoint-every", str(INTERVAL)]
+    for budget in (20, 60, 180):  # the first one within which this machine starts the trial
+        started = time.time()
+        stopped = small.run([*line, "--time-budget", f"{budget}s"], **SLOW)
+        assert (stopped.returncode, stopped.stderr) == (3, "")
+        if small.epochs(results).get(slow.identity):
+            break
+    records = small.journals(results)[slow.identity]
+    assert [record["status"] for record in records if record["kind"] == "status"] == ["running", "stopped"]
+    spent = records[-1]["timestamp"] / 1000 - started
+    assert budget / 2 < spent < budget + INTERVAL
+    used = read_all_usage(results / "sweeps" / "limited")[slow.identity].seconds
+    assert used < budget + INTERVAL
+    done = small.epochs(results)[slow.identity]
+    assert 0 < len(done) < LONG
+    assert read(ResultsFolder(results).trial(slow.identity).checkpoint_path).progress.epoch == len(done)
+    assert "--time-budget" in budget_line(stopped.stdout)

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from mucon.device import usable_cpus
-from sweeps.service.run.executor.ray_environment import is_cluster, new_ray_folder
+from sweeps.service.run.executor.leftovers import claim, remove_leftovers
+from sweeps.service.run.executor.ray_environment import is_cluster, new_ray_folder, ray_folders
 from sweeps.service.run.executor.sessions import living, session_members
 from sweeps.service.run.reasons import reason_in
 
@@ -25,6 +26,8 @@ SERVERS = ("raylet", "gcs_server")
 """Processes of a local Ray without which it is dead."""
 KILL_SECONDS = 10.0
 """Seconds after which processes that do not even die of SIGKILL are given up."""
+TUNE = "mucon-tune-"
+"""First part of the name of Tune's temporary folder."""
 _PROGRAM = """
 import json, sys
 sys.path[:] = json.loads(sys.argv.pop(1))
@@ -41,11 +44,15 @@ class RayProcess:
     """
 
     def __init__(self) -> None:
+        remove_leftovers((*ray_folders(), *Path(tempfile.gettempdir()).glob(f"{TUNE}*")))
         self._ray_folder = None if is_cluster() else new_ray_folder()
-        self._storage = Path(tempfile.mkdtemp(prefix="mucon-tune-"))
+        self._storage = Path(tempfile.mkdtemp(prefix=TUNE))
         self._events: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._servers: dict[int, str] = {}
         folders = [self._ray_folder, str(self._storage)]
+        self._claims: list[int] = []
+        with contextlib.suppress(OSError):  # without locks, a folder that a kill leaves stays
+            self._claims.extend(claim(Path(folder)) for folder in folders if folder is not None)
         with (self._storage / "log").open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _PROGRAM, json.dumps(sys.path), json.dumps([*folders, usable_cpus()])],
@@ -53,6 +60,7 @@ class RayProcess:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
+                pass_fds=self._claims,
             )
         threading.Thread(target=self._read, name="events of Ray", daemon=True).start()
 
@@ -112,3 +120,5 @@ class RayProcess:
         for folder in (self._storage, self._ray_folder):
             if folder is not None:
                 shutil.rmtree(folder, ignore_errors=True)
+        while self._claims:
+            os.close(self._claims.pop())

@@ -10,6 +10,7 @@ from pathlib import Path
 from mucon.device import set_cublas_workspace
 from mucon.errors import InputError, Problem
 
+_PREFIX = "ray-"
 MAX_RAY_FOLDER = 36
 """Bytes of the path under which Ray's sockets still have names of at most 107 bytes, the system's limit."""
 
@@ -70,7 +71,12 @@ def check_ray_folder() -> None:
 
 def new_ray_folder() -> str | None:
     """A new folder for a local Ray's session that only this user can open; None if RAY_TMPDIR names another one."""
-    return None if os.environ.get("RAY_TMPDIR") else tempfile.mkdtemp(prefix="ray-", dir=_temporary_folder())
+    return None if os.environ.get("RAY_TMPDIR") else tempfile.mkdtemp(prefix=_PREFIX, dir=_temporary_folder())
+
+
+def ray_folders() -> list[Path]:
+    """The folders that `new_ray_folder` has made, and perhaps others."""
+    return list(Path(_temporary_folder()).glob(f"{_PREFIX}*"))
 
 
 def _temporary_folder() -> str:
