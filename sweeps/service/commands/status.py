@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from sweeps.service.triage.status import CellStatus, SweepStatus
     from sweeps.service.trials.results_folder import ResultsFolder
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Version of the output of `--json`, see docs/formats.md."""
 WATCH_SECONDS = 2.0
 """Seconds between two looks of `--watch`."""
-FIRST = ("running", "failed", "diverged", "damaged", "lost", "stopped", "stale", "pending")
+FIRST = ("running", "failed", "diverged", "damaged", "lost", "stopped", "stale", "missing")
 """Order of the trials in `--watch`, whose end a low terminal does not show."""
 
 
@@ -248,7 +248,7 @@ def _line(cell: CellStatus, *, with_table: bool) -> str:
         parts.append(f": trained as {', '.join(cell.earlier)} before; `status --why {cell.identity}` compares")
     elif cell.reason:
         parts.append(f": {shortened(cell.reason)}")
-    elif cell.epoch and cell.state in ("stopped", "lost", "pending"):
+    elif cell.epoch and cell.state in ("stopped", "lost", "missing"):
         parts.append(f": resumes after epoch {cell.epoch}")
     shared = f"  (also in {', '.join(cell.shared)})" if cell.shared else ""
     return f"  {cell.identity}  {cell.state:<8}  {''.join(parts)}{shared}"

@@ -44,7 +44,7 @@ def trial_of(named: Named) -> Trial:
     folder = named.reading.folder
     if not named.reading.exists:
         message, hint = "the trial has not started", "run its sweep first"
-        raise InputError(Problem(rule="state", place=str(folder.path), value="pending", message=message, hint=hint))
+        raise InputError(Problem(rule="state", place=str(folder.path), value="missing", message=message, hint=hint))
     recorded = Trial.from_dict(read_versioned(folder.trial_path, WHOLE_TRIAL_SHAPE))
     if folder.result_path(recorded.evaluation).exists():
         for place in named.places:

@@ -149,7 +149,7 @@ def _value(summary: Summary, unit: Unit, bold: bool) -> str:
 
 def _notes_under(table: Table) -> Iterator[str]:
     notes = list(table.notes.about)
-    if n_missing := len(table.notes.missing):
+    if n_missing := table.notes.n_missing:
         cells = "1 cell without a value is" if n_missing == 1 else f"{n_missing} cells without a value are"
         notes.append(f"{cells} excluded from the means")
     if notes:

@@ -12,8 +12,11 @@ from sweeps.service.stats.comparisons import Bold, Comparison, SeedValues, commo
 from sweeps.service.stats.ranking import ranking
 from sweeps.service.stats.significance import LEVEL, SEEDS_NOTE, WELCH
 from sweeps.service.tables.baselines import ExtraRow
+from sweeps.service.triage.failures import without_names
 from sweeps.service.trials.cell_results import CellResult
 
+SHOWN_CELLS = 3
+"""Number of cells without a value that a note names."""
 _DIRECTIONS = {1: "better", -1: "worse", 0: "different"}
 
 
@@ -27,7 +30,8 @@ class Notes:
         statistics: meaning of bold, rows that the seeds cannot separate, and the scope of the tests.
         ranking: mean ranks over several splits.
         differences: rows that differ significantly from the default row; long, so the terminal omits them.
-        missing: cells without a value, with the reason.
+        missing: cells without a value, by state and reason.
+        n_missing: number of cells without a value.
     """
 
     data: tuple[str, ...] = ()
@@ -36,6 +40,7 @@ class Notes:
     ranking: tuple[str, ...] = ()
     differences: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    n_missing: int = 0
 
     @property
     def about(self) -> tuple[str, ...]:
@@ -143,12 +148,20 @@ def some_rows(names: Sequence[str]) -> str:
 
 
 def missing_notes(cells: Sequence[Cell], results: Mapping[str, CellResult]) -> Iterator[str]:
-    """Every cell without a value, with its state, reason and directory."""
+    """The cells without a value, one note for each state and kind of reason, with some of the cells."""
+    groups: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         result = results[cell.key]
         if not result.is_finished:
-            reason = f": {result.reason}" if result.reason else ""
-            yield f"{cell}: {result.state} and not averaged{reason} (trials/{cell.identity})"
+            groups.setdefault((result.state, without_names(result.reason or "")), []).append(cell)
+    for (state, _), group in groups.items():
+        reason = results[group[0].key].reason
+        said = f"{state} and not averaged{f': {reason}' if reason else ''}"
+        if len(group) == 1:
+            yield f"{group[0]}: {said} (trials/{group[0].identity})"
+        else:
+            examples = "; ".join(f"{cell} (trials/{cell.identity})" for cell in group[:SHOWN_CELLS])
+            yield f"{len(group)} cells: {said}; {'such as ' if len(group) > SHOWN_CELLS else ''}{examples}"
 
 
 def statistics_notes(default: str | None, columns: Sequence[Compared]) -> Iterator[str]:

@@ -187,6 +187,7 @@ def make_table(
             ranking=tuple(ranking_notes(names, compared)),
             differences=tuple(difference_notes(experiment.default_row, names, compared)),
             missing=tuple(missing_notes(cells, results)),
+            n_missing=sum(not results[cell.key].is_finished for cell in cells),
         ),
     )
 

@@ -29,7 +29,7 @@ class CellState(StrEnum):
 
     KNOWN = "known"
     """Finished, and contained in another sweep too."""
-    PENDING = "pending"
+    MISSING = "missing"
     """It has not started, or only its evaluation is missing."""
     STALE = "stale"
     """It has not started, and its row, split and seed have a trial with other settings, data or numerics."""
@@ -319,7 +319,7 @@ def _cell(
     holder = lease.holder(reading(identity).folder.path) if result.state is State.RUNNING else None
     older = earlier.get((cell.variant.name, cell.split, str(cell.seed)), ())
     if result.state is State.MISSING:
-        state = CellState.STALE if older and not reading(identity).exists else CellState.PENDING
+        state = CellState.STALE if older and not reading(identity).exists else CellState.MISSING
     else:
         state = CellState.KNOWN if result.is_finished and shared else CellState(result.state)
     return CellStatus(

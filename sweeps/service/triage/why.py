@@ -165,7 +165,7 @@ def _of_state(named: Named, place: Place | None, found: tuple[State, str | None]
         evaluation=None if place is None else place.cell.evaluation,
         name=named.title if place is None else str(place.cell),
         sweeps=tuple(dict.fromkeys(place.sweep for place in named.places)),
-        state=CellState.PENDING if state is State.MISSING else CellState(state),
+        state=CellState(state),
         reason=reason if state is not State.RUNNING else f"{lease.holder(reading.folder.path)}",
         since=None if last is None else last["timestamp"] / 1000,
         advice=_advice(named, state, reason),
@@ -236,7 +236,7 @@ def _compared(results: ResultsFolder, place: Place) -> dict[str, Any]:
     changes = _recordings(facts, results.reading(identity)) if facts is not None and differ else None
     is_stale = identity in earlier and not {"seed", "split"} & {one.what for one in found}
     return {
-        "state": CellState.STALE if is_stale else CellState.PENDING,
+        "state": CellState.STALE if is_stale else CellState.MISSING,
         "nearest": identity,
         "differences": tuple(found),
         "recordings": changes,

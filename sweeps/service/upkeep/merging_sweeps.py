@@ -45,7 +45,7 @@ def _merge_sweep(
         if not dry_run:
             with hold(results, target):
                 new = incoming / f"sweep-{target}"
-                copy(source.sweep(name), new, lambda path: path.name == sweep_folder.LINKS_FILE)
+                copy(source.sweep(name), new, _is_left)
                 if plans.FILE in theirs:
                     write_json(new / plans.FILE, {**theirs[plans.FILE], "name": target})
                 if record is not None:
@@ -59,6 +59,14 @@ def _merge_sweep(
         with hold(results, target):
             write_json(place / sweep_folder.FILE, record)
     return Verdict.EXTENDED, detail
+
+
+def _is_left(path: Path) -> bool:
+    """Whether a file of a sweep is not copied: addresses of runs, and the page of a sweep that has not ended."""
+    if path.name == sweep_folder.LIVE_PAGE:
+        final = path.with_name(f"{path.parent.name}.html")
+        return not (final.exists() and final.read_bytes() == path.read_bytes())
+    return path.name == sweep_folder.LINKS_FILE
 
 
 def _read(results: ResultsFolder, name: str) -> dict[str, dict[str, Any]]:

@@ -210,10 +210,10 @@ def test_a_row_whose_cells_have_no_value_is_neither_bold_nor_tested(tmp_path: Pa
     assert (table.rows[1].summaries[0], table.rows[1].seeds) == (None, Seeds(0, 5))
     assert table.rows[1].against_best == (None, None, None)
     lost_cells = [cell for cell in plan.cells if cell.variant.name == "b"]
-    assert len(table.notes.missing) == len(lost_cells) == 5
-    for note, cell in zip(table.notes.missing, lost_cells, strict=True):
-        assert note.startswith(f"{cell}: diverged ")
-        assert note.endswith(f": loss is inf (trials/{cell.identity})")
+    (note,) = table.notes.missing
+    assert note.startswith("5 cells: diverged ")
+    assert [f"{cell} (trials/{cell.identity})" in note for cell in lost_cells] == [True, True, True, False, False]
+    assert "loss is inf" in note
     assert sum(result.state is State.DIVERGED for result in plan.read_results().values()) == 5
 
 

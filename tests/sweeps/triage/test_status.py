@@ -106,7 +106,7 @@ def test_the_command_lists_sweeps_and_trials(tmp_path: Path, capsys: pytest.Capt
     assert any("no cake" in line and of(results, "one")["a2"].identity in line for line in lines)
     assert main(arguments=["status", "--json", *where]) == 3
     shown = json.loads(capsys.readouterr().out)
-    assert (shown["format_version"], [sweep["name"] for sweep in shown["sweeps"]]) == (2, ["one"])
+    assert (shown["format_version"], [sweep["name"] for sweep in shown["sweeps"]]) == (3, ["one"])
     assert [cell["state"] for cell in shown["sweeps"][0]["cells"]].count("finished") == 2
     with refused("unknown", value="two"):
         sweep_status(results, "two")
@@ -126,8 +126,8 @@ def test_a_cell_without_trial_is_stale_where_an_earlier_plan_of_the_sweep_had_it
     path.write_text(changed)
     now = of(results, "one")
     assert (now["a1"].state, now["a1"].earlier) == ("stale", (old.identity,))
-    assert (now["b1"].state, now["b1"].earlier) == ("pending", ()), "its earlier trial was removed"
-    assert sweep_status(results, "one").counts == {"pending": 1, "stale": 1, "failed": 1, "stopped": 1}
+    assert (now["b1"].state, now["b1"].earlier) == ("missing", ()), "its earlier trial was removed"
+    assert sweep_status(results, "one").counts == {"missing": 1, "stale": 1, "failed": 1, "stopped": 1}
 
 
 def test_an_odd_trial_does_not_hide_the_others(tmp_path: Path) -> None:

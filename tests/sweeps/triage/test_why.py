@@ -89,7 +89,7 @@ def test_another_seed_is_nearest_to_the_same_row(tiny_store: Path, tmp_path: Pat
         record(tmp_path, trial)
     plan(tmp_path, tiny_store, n_seeds=2)
     found = why(tmp_path, "a/1/2")
-    assert (found.state, found.nearest) == ("pending", old["a", 1].identity)
+    assert (found.state, found.nearest) == ("missing", old["a", 1].identity)
     assert [(one.what, one.wanted, one.recorded) for one in found.differences] == [("seed", 2, 1)]
 
 
@@ -172,7 +172,7 @@ def test_a_failed_trial_has_its_reason_time_and_advice(
     assert "no cake" in capsys.readouterr().out
     assert main(None, [*words, "--json"]) == EXIT_PARTIAL
     shown = json.loads(capsys.readouterr().out)
-    assert (shown["format_version"], shown["state"], shown["reason"]) == (2, "failed", "no cake")
+    assert (shown["format_version"], shown["state"], shown["reason"]) == (3, "failed", "no cake")
     assert shown["since"] > 1e9
     assert f"debug {folder.path}" in shown["advice"]
 

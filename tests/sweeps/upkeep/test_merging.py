@@ -186,6 +186,8 @@ def test_equal_sweeps_become_one_and_others_of_the_same_name_are_kept_beside(
 ) -> None:
     planted(there, "ab")
     (there.sweep("one") / "runs.json").write_text("{}")
+    (there.sweep("one") / "one.html").write_text("of the last run")
+    (there.sweep("one") / "index.html").write_text("of the run that goes on")
     with hold(here, "one"):
         assert sweeps(there, here) == ["busy"]
     assert sweeps(there, here) == ["copied"]
@@ -193,6 +195,8 @@ def test_equal_sweeps_become_one_and_others_of_the_same_name_are_kept_beside(
     assert record is not None
     assert (record.sweep.rerun, record.shipped) == (None, {})
     assert not (here.sweep("one") / "runs.json").exists()
+    assert (here.sweep("one") / "one.html").exists()
+    assert not (here.sweep("one") / "index.html").exists(), "it would show a running sweep for ever"
     assert sweeps(there, here) == ["same"]
     rewrite(there.sweep("one") / "sweep.json", rows={**record.rows, OTHER: "c"}, created="2000-01-01T00:00:00Z")
     assert sweeps(there, here) == ["extended"]
@@ -201,7 +205,10 @@ def test_equal_sweeps_become_one_and_others_of_the_same_name_are_kept_beside(
     assert (extended.rows[OTHER], extended.created) == ("c", "2000-01-01T00:00:00Z")
     shutil.rmtree(there.path)
     other = planted(there, "abc")
+    for page in ("one.html", "index.html"):
+        (there.sweep("one") / page).write_text("of a sweep that has ended")
     assert sweeps(there, here) == ["copied"]
+    assert (here.sweep("one-2") / "index.html").exists()
     assert sweeps(there, here) == ["same"]
     assert [path.name for path in here.sweeps("plan.json")] == ["one", "one-2"]
     assert len(read_plan(here, "one-2").cells) == len(other.cells)
