@@ -21,6 +21,8 @@ from sweeps.service.trials.results_folder import ResultsFolder
 
 FAILURES = (State.FAILED, State.DIVERGED)
 """States of trials that ended with an error."""
+CRASH = "Fatal Python error: "
+"""What Python's fault handler prints first when native code crashes; a process that is killed prints nothing."""
 OURS = ("mucon", "storage", "sweeps")
 MOST_CHARACTERS = 300
 SHOWN_CHARACTERS = 120
@@ -67,7 +69,7 @@ class Failure:
         >>> Failure.in_output("Fatal Python error: Aborted\n\nStack (most recent call first):\n").message
         'Aborted'
         """
-        _, found, dump = text.rpartition("Fatal Python error: ")
+        _, found, dump = text.rpartition(CRASH)
         if not found:
             return None
         message, _, frames = dump.partition("\n")

@@ -10,9 +10,11 @@ from mucon.training import EpochReport
 from sweeps.service.cli import main
 from sweeps.service.plan.plan import Plan
 from sweeps.service.plan.sweep_folder import Rerun, SweepInfo, hold, read_sweep, write_sweep
+from sweeps.service.run.executor.verdicts import mark_failed
 from sweeps.service.run.worker import run_trial
 from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Experiment
+from sweeps.service.triage.failures import Failure
 from sweeps.service.trials import lease, provenance
 from sweeps.service.trials.cell_results import CellResult, keys_to_run, read_result
 from sweeps.service.trials.folder import State
@@ -78,6 +80,23 @@ def test_a_worker_records_the_code_of_the_trials_own_failures(
     assert result.failed_code == (provenance.code() if own else None)
     other = read_result(results.reading(trial.identity), "f" * 16)
     assert (other.state, other.failed_code) == (FAILED, result.failed_code), "its training failed, too"
+
+
+@pytest.mark.parametrize(("crashes", "own"), [(2, False), (3, True)])
+def test_a_trial_that_crashes_again_and_again_in_native_code_is_left_to_retry(
+    tiny_store: Path, tmp_path: Path, crashes: int, own: bool
+) -> None:
+    trial, results = small.make_trial(tiny_store), ResultsFolder(tmp_path)
+    raw = results.output(trial.identity)
+    raw.parent.mkdir(parents=True)
+    raw.write_text("epoch 1\nFatal Python error: Segmentation fault\n\nCurrent thread 0x1:\n" * crashes + "epoch 1\n")
+    assert mark_failed(trial, results, "its worker process died 3 times").state is FAILED
+    result = read_result(results.reading(trial.identity), trial.evaluation)
+    assert result.failed_code == (provenance.code() if own else None)
+    failure = Failure.recorded(results.reading(trial.identity).last_status)
+    assert failure is not None
+    assert failure.message == "Segmentation fault"
+    assert not raw.exists(), "the next command counts from the start"
 
 
 def test_a_failed_evaluation_says_nothing_about_another_one(plan: Plan) -> None:

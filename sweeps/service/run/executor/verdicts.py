@@ -11,9 +11,9 @@ from pathlib import Path
 from storage.fencing import SupersededError
 from sweeps.service.run.worker import Outcome
 from sweeps.service.text import printable, redacted
-from sweeps.service.triage.failures import Failure
+from sweeps.service.triage.failures import CRASH, Failure
 from sweeps.service.triage.output import collect, tail
-from sweeps.service.trials import lease
+from sweeps.service.trials import lease, provenance
 from sweeps.service.trials.cell_results import read_result
 from sweeps.service.trials.folder import State, TrialFolder
 from sweeps.service.trials.journal import Journal
@@ -21,6 +21,8 @@ from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
 
+CRASHES = 3
+"""Number of crashes of a trial in native code from which it counts as the trial's own failure, as an exception does."""
 APPEARANCE_SECONDS = 5.0
 """How long a result of another machine may take to appear in the results folder."""
 UNSEEN = {
@@ -44,10 +46,12 @@ def mark_failed(trial: Trial, results: ResultsFolder, reason: str) -> Outcome:
                 raw = results.output(trial.identity)
                 last = TrialReading(mine).last_status or {}
                 error = Failure.recorded(last) if last.get("status") == State.FAILED else None
-                known = error or Failure.in_output(tail(raw))
-                failure = {} if known is None else {"failure": known.to_dict()}
+                printed = tail(raw)  # of all processes that have died since the last recorded end
+                known = error or Failure.in_output(printed)
+                facts: dict[str, object] = {} if known is None else {"failure": known.to_dict()}
+                facts |= {"code": provenance.code()} if printed.count(CRASH) >= CRASHES else {}
                 host, pid, said = socket.gethostname(), os.getpid(), printable(redacted(reason))
-                written.status(State.FAILED, reason=said, host=host, pid=pid, evaluation=trial.evaluation, **failure)
+                written.status(State.FAILED, reason=said, host=host, pid=pid, evaluation=trial.evaluation, **facts)
                 collect(mine, raw)
     return Outcome(*TrialReading(folder).state(trial.evaluation))
 
