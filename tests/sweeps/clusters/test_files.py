@@ -129,13 +129,13 @@ def test_every_process_of_ray_has_the_token_and_the_head_listens_to_itself(name:
         for word in words.split()
     )
     assert variables["RAY_AUTH_MODE"] == "token"
-    assert variables["RAY_USAGE_STATS_ENABLED"] == "0"
     check_patience(variables)
     assert "echo '. ~/.mucon-cluster' >> ~/.bashrc" in lines["setup_commands"]
     head = lines["head_start_ray_commands"]
     (port,) = re.findall(r"ray start --head --port=(\d+)", head)
     assert f"ray start --address=$RAY_HEAD_IP:{port}" in lines["worker_start_ray_commands"]
     assert "--dashboard-host=127.0.0.1" in head
+    assert "--disable-usage-stats" in head, "`ray up` itself switches them on by a variable"
     assert "--autoscaling-config=~/ray_bootstrap_config.yaml" in head
     assert ("RAY_enable_autoscaler_v2=0" in head) == (name == "local")
 
@@ -170,8 +170,11 @@ def test_kubernetes_has_the_versions_the_token_and_the_ports_of_the_code() -> No
         secrets = {entry["name"]: entry["valueFrom"] for entry in environment if "valueFrom" in entry}
         assert variables["RAY_AUTH_MODE"] == "token"
         assert secrets == {"RAY_AUTH_TOKEN": {"secretKeyRef": {"name": "mucon-ray-token", "key": "auth_token"}}}
+        assert variables["RAY_USAGE_STATS_ENABLED"] == "0"
         check_patience({name: str(value) for name, value in variables.items()})
+    (user,) = re.findall(r"^ARG UID=(\d+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     for _, pod, container in containers(ray):
+        assert pod["securityContext"] == {"fsGroup": int(user)}, "the user of the image can write to the volume"
         volumes = {volume["name"]: volume for volume in pod["volumes"]}
         mounts = {mount["mountPath"]: volumes[mount["name"]] for mount in container["volumeMounts"]}
         assert mounts["/shared"]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
