@@ -52,6 +52,20 @@ def n_epochs(results: Path) -> int:
     return sum(map(len, small.epochs(results).values()))
 
 
+def check_token(job: slurm_jobs.Job) -> None:
+    """The token of a cluster can be read by its user only, and is in no argument of a process and in no output."""
+    path = job.files / "token"
+    assert path.exists() == (job.n_nodes > 1)
+    if path.exists():
+        assert [oct(one.stat().st_mode & 0o777) for one in (job.files, path)] == ["0o700", "0o600"]
+        token = path.read_bytes()
+        assert len(token) == 64
+        assert token.decode() not in job.log
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                assert token not in (process / "cmdline").read_bytes(), process
+
+
 def check_whole(job: slurm_jobs.Job, results: Path, undisturbed: dict[str, str]) -> None:
     """Every trial is finished once, with every epoch once and the bits of an undisturbed one; no file is left over."""
     assert small.weights(results) == undisturbed
@@ -76,6 +90,8 @@ def test_a_job_that_reaches_its_limit_or_is_killed_is_requeued_until_its_sweep_i
         else:
             small.wait_until(lambda known=known: job.has_ended or n_epochs(results) > known, 600)
             time.sleep(chosen.uniform(0, 0.5))
+            if not job.has_ended:
+                check_token(job)
         fault()
     assert job.requeues or job.warn not in once, job.log
     job.start()
