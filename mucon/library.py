@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from importlib.metadata import entry_points
+from io import BytesIO
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any, BinaryIO, TypeAlias
@@ -277,7 +278,7 @@ def read_features(path: Path) -> NDArray[Any]:
     """
     try:
         with path.open("rb") as file:
-            return read_array(file, str(path))
+            return read_array(file if file.seekable() else BytesIO(file.read()), str(path))
     except FileNotFoundError as error:
         raise InputError(Problem(rule="missing", place=str(path), message="no such file", hint=NPY)) from error
     except OSError as error:

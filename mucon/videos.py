@@ -68,7 +68,8 @@ class Video:
         if array.ndim != 2 or not array.size:
             shape, expected = list(array.shape), "the shape [T, D] with T >= 1 and D >= 1"
             raise InputError(Problem(rule="shape", place=place, value=shape, expected=expected))
-        array = array.astype(array.dtype.newbyteorder("="), copy=False)
+        longest = np.dtype(np.float64) if array.dtype.itemsize > 8 else array.dtype  # torch has no longer numbers
+        array = array.astype(longest.newbyteorder("="), copy=False)
         with np.errstate(over="ignore"):
             bad = np.flatnonzero(~np.isfinite(array.astype(np.float32, copy=False)).all(axis=1)).tolist()
         if bad:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import re
 import shlex
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,9 +26,18 @@ from tests.helpers.annotation_folders import write_annotations
 ROOT = Path(__file__).resolve().parents[1]
 CLUSTERS = [ROOT / "docs" / "clusters.md", *sorted((ROOT / "docs" / "clusters").glob("*.md"))]
 """Pages whose blocks marked `sh` have commands of other programs, which need a cluster."""
-NAMED = ("data", "training", "sweeps", "results")
+NAMED = ("data", "training", "models", "sweeps", "results")
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in NAMED), *CLUSTERS]
 OTHERS = sorted({*(ROOT / "docs").glob("*.md"), ROOT / "CONTRIBUTING.md"} - {*PAGES})
+OUTPUTS = {
+    "predicted": [".txt", ".csv"] * 5,
+    "new": [".csv", ".png"] * 5,
+    "labels": [".txt"] * 5,
+    "subtitles": [".vtt"] * 5,
+    "elan": [".tsv"] * 5,
+    "some": [".json"] * 2,
+}
+"""What the pages' predictions write for five recordings."""
 ACTIONS = ("SEATED", "STANDING_UP", "WALKING", "UNLABELLED")
 
 
@@ -85,7 +96,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def run(line: str) -> int:
-    """Runs a command in this process; a sweep as a dry run."""
+    """Runs a command in this process; a sweep as a dry run, and a second command with the output of the first."""
+    first, _, second = line.partition(" | ")
+    if second:
+        given = subprocess.run(shlex.split(first), capture_output=True, check=True).stdout
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(given)))
+            return run(second)
     program, *words = shlex.split(line)
     if program == "mucon":
         return cli.main(words)
@@ -102,12 +119,14 @@ def test_every_command_runs_and_the_library_examples_work(place: Path, capsys: p
     for line in dict.fromkeys(lines):  # a command that several pages show is run once
         assert run(line) == 0, (line, capsys.readouterr().err)
         printed = capsys.readouterr().out
-        if "--dry-run" in line or line.split()[0] != "mucon":
+        if "--dry-run" in line or line.split(" | ")[-1].split()[0] != "mucon":
             assert "missing" in printed, line
         elif " predict " in line and " --out " not in line:
             assert "SEATED" in printed
     assert (place / "bars.png").stat().st_size > 10_000
-    assert len(list((place / "predicted").iterdir())) == 10  # txt and csv of five recordings
+    for folder, kinds in OUTPUTS.items():
+        assert sorted(path.suffix for path in (place / folder).glob("s*")) == sorted(kinds), folder
+    assert (place / "segments.png").stat().st_size > 10_000
     for page in PAGES:
         for example in code_blocks(page.read_text(encoding="utf-8"), "python"):
             environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -20,6 +20,8 @@ from mucon.vocabulary import Vocabulary
 FORMAT_VERSION = 1
 FRAMES_OF_A_BLOCK = 2048
 """Frames that are converted to float64 at a time, so that long recordings need little memory."""
+COMPARED_FRAMES = 256
+"""About so many frames of a recording, evenly spread over it, are compared with the statistics of training."""
 FARTHEST = 5.0
 """Largest typical distance of a recording from the training mean, in standard deviations of training."""
 NEAREST = 0.1
@@ -167,7 +169,8 @@ class Contract:
         if self.statistics is None:
             return []
         array = video.read()
-        doubts = _doubts(Statistics.of([array]), self.statistics, place)
+        every = max(video.n_frames // COMPARED_FRAMES, 1)
+        doubts = _doubts(Statistics.of([array[::every]]), self.statistics, place)
         if doubts and video.n_frames == self.dim and not _doubts(Statistics.of([array.T]), self.statistics, place):
             message = "the array looks transposed: its columns are like the frames of training, its rows are not"
             return [Problem(rule="shape", place=place, value=list(array.shape), message=message)]

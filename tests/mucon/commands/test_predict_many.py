@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -257,3 +258,14 @@ def test_features_unlike_those_of_training_are_named_and_predicted(run: Path, tm
     captured = capsys.readouterr()
     assert captured.err.startswith(f"warning: {tmp_path / 'far.npy'}: features: ")
     assert json.loads(captured.out)["id"] == "far"
+
+
+def test_a_named_pipe_and_long_numbers_are_read(run: Path, tmp_path: Path, capsys):
+    os.mkfifo(tmp_path / "pipe.npy")
+    stream = io.BytesIO()
+    np.save(stream, FEATURES.astype(np.longdouble))
+    writer = threading.Thread(target=(tmp_path / "pipe.npy").write_bytes, args=(stream.getvalue(),))
+    writer.start()
+    assert main(["predict", str(run), str(tmp_path / "pipe.npy"), "--device", "cpu", "--json"]) == 0
+    writer.join()
+    assert json.loads(capsys.readouterr().out)["n_frames"] == len(FEATURES)
