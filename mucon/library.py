@@ -242,14 +242,14 @@ def place_of(path: str | Path) -> Path:
     address = str(path)
     if not address.startswith(REGISTERED):
         return Path(path)
-    required = "mlflow"
+    message, required = "no installed program fetches registered models", None
     for entry in entry_points(group=ADDRESSES, name=REGISTERED.partition(":")[0]):
         try:
             fetch: Callable[[str], Path] = entry.load()
             return Path(fetch(address))
         except ModuleNotFoundError as error:
-            required = error.name or required
-    message, hint = f"requires {required}, which is not installed", "install it, or pass a folder of the model"
+            message, required = f"requires {error.name}, which is not installed", error.name
+    hint = "install mucon with MLflow, or pass a folder of the model"
     raise InputError(Problem(rule="unsupported", place=address, value=required, message=message, hint=hint))
 
 

@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from mucon.vocabulary import Vocabulary
 
 DESCRIPTION = """\
-Segments recordings from their features, several at a time, and prints one line
-per segment: first frame, number of frames, action. With --transcript the
-actions and their order are given, and only the boundaries are predicted
-(alignment). Features that differ from those of training raise a warning. A
-recording that cannot be predicted is reported at the end, with status 3; the
-others are predicted. With --out, the same command continues after an
-interruption: what is already predicted is skipped."""
+Segments recordings from their features, several at a time, and prints
+one line per segment: first frame, number of frames, action. With
+--transcript the actions and their order are given, and only the
+boundaries are predicted (alignment). Features unlike those of training
+raise a warning. A recording that cannot be predicted is reported at the
+end, with status 3; the others are predicted. With --out, the same command
+continues after an interruption: what is already predicted is skipped."""
 EXAMPLE = """\
 examples:
   mucon predict runs/tug DATA/tug/features/s01_01.npy --json

@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +15,15 @@ import pytest
 import torch
 
 import mucon
+from mucon import library
 from mucon.checkpoint_files import write
 from mucon.errors import DataWarning
-from mucon.library import ADDRESSES
 from mucon.methods import METHODS, method_named
 from mucon.outputs.results import FRAMES
 from mucon.videos import Video
 from tests.helpers.factories import VOCABULARY, make_video
 from tests.helpers.refusals import refused
+from tests.helpers.services import need
 from tests.mucon.methods.test_table import train
 
 VIDEO = make_video("v", (0, 1, 2), (9, 12, 7))
@@ -192,7 +194,9 @@ def test_segments_know_their_seconds_where_the_frame_rate_is_known(run: Path, mo
 
 
 def test_segments_become_a_data_frame(model: mucon.Model):
-    pandas = pytest.importorskip("pandas")
+    need(find_spec("pandas"), "pandas")
+    import pandas
+
     segments = model.predict(VIDEO.read())
     frame = segments.to_dataframe()
     assert isinstance(frame, pandas.DataFrame)
@@ -213,7 +217,9 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """A distribution whose entry point fetches registered models."""
     (folder / "lab-1.dist-info").mkdir(parents=True)
     (folder / "lab-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: lab\nVersion: 1\n")
-    (folder / "lab-1.dist-info" / "entry_points.txt").write_text(f"[{ADDRESSES}]\nmodels = lab_registry:fetch\n")
+    (folder / "lab-1.dist-info" / "entry_points.txt").write_text(
+        f"[{library.ADDRESSES}]\nmodels = lab_registry:fetch\n"
+    )
     (folder / "lab_registry.py").write_text(code)
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.delitem(sys.modules, "lab_registry", raising=False)
@@ -230,10 +236,13 @@ def test_a_registered_model_is_fetched_by_an_entry_point(
         assert mucon.load(path, "cpu").predictor.weights_sha256() == model.predictor.weights_sha256()
 
 
-@pytest.mark.parametrize("code", ["import mlflow_of_another_name\n", "def fetch(address):\n    import mlflow_absent\n"])
+@pytest.mark.parametrize("code", ["import mlflow_absent\n", "def fetch(address):\n    import mlflow_absent\n"])
 def test_a_registered_model_where_the_registry_is_not_installed_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
 ):
+    monkeypatch.setattr(library, "ADDRESSES", "mucon.addresses of a test")
+    with refused("unsupported", "models:/mucon@champion", None, n=1):
+        mucon.load("models:/mucon@champion")
     install(tmp_path / "b", monkeypatch, code)
-    with refused("unsupported", "models:/mucon@champion", n=1):
+    with refused("unsupported", "models:/mucon@champion", "mlflow_absent", n=1):
         mucon.load("models:/mucon@champion")

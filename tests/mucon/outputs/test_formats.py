@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from mucon.outputs.formats import ELAN_HEADINGS, TIMED, lines, text
 from mucon.outputs.results import Alternative, Segment, Segments
 from tests.helpers.refusals import refused
+from tests.helpers.services import need
 
 NAMES = ('say "hi", <b>&amp; go', "stir --> pour", "tab\there", "Öl gießen")
 RESULT = Segments(
@@ -33,14 +35,18 @@ def written(tmp_path: Path, kind: str, result: Segments = RESULT) -> Path:
 
 
 def test_csv_is_read_by_pandas(tmp_path: Path):
-    pandas = pytest.importorskip("pandas")
+    need(find_spec("pandas"), "pandas")
+    import pandas
+
     frame = pandas.read_csv(written(tmp_path, "csv"))
     assert frame.to_dict("records") == RESULT.rows()
     assert list(pandas.read_csv(written(tmp_path, "csv", EMPTY)).columns) == list(frame.columns)
 
 
 def test_csv_is_read_by_duckdb(tmp_path: Path):
-    duckdb = pytest.importorskip("duckdb")
+    need(find_spec("duckdb"), "duckdb")
+    import duckdb
+
     found = duckdb.sql(f"SELECT action, start, stop, stop_s, confidence FROM '{written(tmp_path, 'csv')}'").fetchall()
     assert found == [(one.action, one.start, one.stop, one.stop / 15, one.confidence) for one in RESULT.segments]
 
