@@ -39,12 +39,12 @@ FROM ${BASE}
 COPY --from=dependencies /opt/venv /opt/venv
 COPY --from=package /package /opt/venv
 WORKDIR /opt/mucon
-COPY sweeps/*.py sweeps/
 ARG UID=1000
 ARG GID=1000
 RUN groupadd --non-unique --gid $GID mucon && \
     useradd --non-unique --uid $UID --gid $GID --create-home mucon && \
-    install --directory --owner mucon --group mucon stores results /artifacts
+    install --directory --owner mucon --group mucon stores results /artifacts && \
+    ln -s /opt/venv/lib/python3.*/site-packages/sweeps sweeps
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     RAY_USAGE_STATS_ENABLED=0 \

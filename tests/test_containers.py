@@ -25,7 +25,7 @@ from sweeps.service.cli import parser
 from sweeps.service.commands.run import DEMO_STORE
 from sweeps.service.run.executor.engine import STOP_SECONDS
 from tests.helpers.containers import ROOT, VARIABLE, compose, example, instructions
-from tests.test_docs import commands
+from tests.test_docs import code_blocks
 
 SECRETS = ("POSTGRES_PASSWORD", "MLFLOW_PASSWORD", "MLFLOW_FLASK_SERVER_SECRET_KEY", "RAY_AUTH_TOKEN")
 DIGEST = r"@sha256:[0-9a-f]{64}$"
@@ -242,7 +242,12 @@ def test_trials_have_time_for_a_checkpoint(services: dict[str, dict[str, Any]]) 
 
 def test_folders_are_those_of_the_image_and_of_the_code(services: dict[str, dict[str, Any]]) -> None:
     (workdir,) = {rest for name, rest in instructions()[-12:] if name == "WORKDIR"}
-    made = " ".join(rest for name, rest in instructions() if name == "RUN").split("install --directory")[1].split()
+    made = (
+        " ".join(rest for name, rest in instructions() if name == "RUN")
+        .split("install --directory")[1]
+        .split("&&")[0]
+        .split()
+    )
     assert {"stores", "results", "/artifacts"} < set(made)
     declared = compose(dict.fromkeys(SECRETS, "x"))["volumes"]
     for name, service in services.items():
@@ -281,6 +286,8 @@ def test_dockerfile_is_pinned_and_copies_what_exists() -> None:
     last = len(instructions()) - 1 - [name for name, _ in reversed(instructions())].index("FROM")
     final = instructions()[last:]
     assert ("USER", "${UID}:${GID}") in final
+    assert all(rest.startswith("--from") for name, rest in final if name == "COPY")  # a part would hide the package
+    assert any("site-packages/sweeps sweeps" in rest for name, rest in final if name == "RUN")
     assert all(int(rest.split("=")[1]) > 0 for name, rest in final if name == "ARG")
     assert not any("pip" in rest or "apt" in rest for name, rest in final if name == "RUN")
     assert json.loads(dict(final)["CMD"]) == ["mucon", "--help"]
@@ -344,10 +351,13 @@ def test_engines_accept_the_file(program: tuple[str, ...], tmp_path: Path) -> No
 
 
 def test_commands_of_the_page_exist(services: dict[str, dict[str, Any]]) -> None:
-    lines = commands(ROOT / "docs" / "clusters" / "compose.md")
-    used = [words for line in lines if (words := shlex.split(line))[:2] == ["docker", "compose"]]
+    page = (ROOT / "docs" / "clusters" / "compose.md").read_text(encoding="utf-8")
+    lines = "".join(code_blocks(page, "sh")).splitlines()
+    used = [words for line in lines if (words := shlex.split(line, comments=True))[:2] == ["docker", "compose"]]
     assert len(used) > 12
-    assert {" ".join(shlex.split(line)) for line in lines} - {" ".join(words) for words in used} == {"make .env"}
+    assert {" ".join(shlex.split(line, comments=True)) for line in lines} - {" ".join(words) for words in used} == {
+        "make .env"
+    }
     for words in used:
         subcommand = next(i for i, word in enumerate(words) if word in ("up", "down", "exec"))
         rest = [
