@@ -26,7 +26,7 @@ lint: install
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
 
 bench: install
-	for file in benchmarks/[a-z]*_*.py; do $(BIN)/python $$file || exit 1; done
+	for file in benchmarks/[a-z]*_*.py benchmarks/inference.py; do $(BIN)/python $$file || exit 1; done
 
 gpu: install
 	$(BIN)/python benchmarks/gpu.py

@@ -62,14 +62,19 @@ def forms(args: argparse.Namespace) -> list[Callable[[Path], None]]:
     """
     from importlib.util import find_spec
 
-    if not args.onnx:
-        return []
-    if find_spec("onnx") is None:
-        hint = "pip install 'mucon[export]'"
-        raise InputError(Problem(rule="missing", place="--onnx", message="requires the package onnx", hint=hint))
-    from mucon.export.onnx_files import write_onnx
+    found: list[Callable[[Path], None]] = []
+    if args.onnx:
+        if find_spec("onnx") is None:
+            hint = "pip install 'mucon[export]'"
+            raise InputError(Problem(rule="missing", place="--onnx", message="requires the package onnx", hint=hint))
+        from mucon.export.onnx_files import write_onnx
 
-    return [write_onnx]
+        found.append(write_onnx)
+    if args.torch_export:
+        from mucon.export.programs import write_programs
+
+        found.append(write_programs)
+    return found
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,13 +12,13 @@ transcript, symbol N + 1 starts it.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mucon.checkpoint_files import write_json
 from mucon.errors import InputError, Problem
 from mucon.export.onnx_graph import (
     OPSET,
@@ -29,6 +29,7 @@ from mucon.export.onnx_graph import (
     mean_log_probs,
     pool_pairs,
 )
+from mucon.export.runner import FACTS, ONNX
 from mucon.inference import MuConPredictor
 from mucon.library import load_predictor
 from mucon.method import Predictor
@@ -39,9 +40,6 @@ from mucon.model import MuConNetwork
 from mucon.model.ensemble import MuConEnsemble
 from mucon.model.segment_branch import SegmentBranch
 
-FOLDER = "onnx"
-FACTS = "runner.json"
-
 
 def write_onnx(folder: Path) -> None:
     """Writes the networks of the model in a folder, and what a runner needs besides them, into its folder `onnx`.
@@ -50,21 +48,22 @@ def write_onnx(folder: Path) -> None:
         InputError: a method whose network has no ONNX form (rule `unsupported`).
     """
     predictor = load_predictor(folder, "cpu")
-    target = folder / FOLDER
+    target = folder / ONNX
     target.mkdir()
-    facts: dict[str, object] = {
-        "format_version": 1,
-        "opset": OPSET,
-        "method": predictor.method,
-        "dim": predictor.dim,
-        "predictions": list(predictor.predictions),
-        "main": predictor.main,
-    }
     if isinstance(predictor, MuConPredictor):
-        facts |= _write_mucon(target, predictor)
+        _write_mucon(target, predictor)
     else:
         _write_classifier(target, predictor)
-    (target / FACTS).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    write_json(target / FACTS, {"opset": OPSET, **runner_facts(predictor)})
+
+
+def runner_facts(predictor: Predictor) -> dict[str, object]:
+    """What a runner needs to know besides the networks, as plain values."""
+    facts = {"format_version": 1, "method": predictor.method, "dim": predictor.dim}
+    facts |= {"predictions": list(predictor.predictions), "main": predictor.main}
+    if isinstance(predictor, MuConPredictor):
+        facts["max_segments"] = predictor.checkpoint.model.size.max_segments
+    return facts
 
 
 def _write_classifier(target: Path, predictor: Predictor) -> None:
@@ -105,14 +104,12 @@ def _stage(graph: Graph, x: str, stage: nn.Module) -> str:
     return str(graph.op("LogSoftmax", x, axis=1))
 
 
-def _write_mucon(target: Path, predictor: MuConPredictor) -> dict[str, object]:
-    """Writes the three networks; returns the facts of their runner."""
+def _write_mucon(target: Path, predictor: MuConPredictor) -> None:
     model = predictor.checkpoint.model
     networks = model.networks if isinstance(model, MuConEnsemble) else [model]
     _write_frames(target / "frames.onnx", networks)
     _write_encoder(target / "encoder.onnx", [network.segment_branch for network in networks])
     _write_decoder(target / "decoder.onnx", [network.segment_branch for network in networks])
-    return {"n_actions": model.size.n_actions, "max_segments": model.size.max_segments}
 
 
 def _write_frames(path: Path, networks: list[MuConNetwork]) -> None:

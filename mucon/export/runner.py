@@ -32,6 +32,9 @@ from mucon.vocabulary import Vocabulary
 
 Array = NDArray[np.float32]
 ONNX = "onnx"
+"""Folder of the ONNX files in an exported folder."""
+FACTS = "runner.json"
+"""What a runner needs to know besides the networks."""
 MISSING = "export the model again with --onnx"
 
 
@@ -275,12 +278,12 @@ def load_runner(folder: str | Path, *, threads: int = 1) -> Runner:
         InputError: a damaged folder, or one without ONNX files.
     """
     path = Path(folder)
-    facts_path = path / ONNX / "runner.json"
+    facts_path = path / ONNX / FACTS
     check_sums(path)
     if not facts_path.is_file():
         message = "no ONNX files"
         raise InputError(Problem(rule="missing", place=str(path), value=str(path), message=message, hint=MISSING))
-    return runner_of(path, OnnxNetworks(path / ONNX, threads), _json(facts_path))
+    return runner_of(path, OnnxNetworks(path / ONNX, threads), read_json(facts_path))
 
 
 def runner_of(folder: Path, networks: Networks, facts: Mapping[str, Any]) -> Runner:
@@ -289,12 +292,13 @@ def runner_of(folder: Path, networks: Networks, facts: Mapping[str, Any]) -> Run
     return Runner(
         networks,
         facts,
-        Vocabulary.from_dict(_json(folder / "vocabulary.json")),
-        DecodingConfig(**_json(folder / "config.json").get("decoding", {})),
-        TrainingFacts.from_dict(_json(training)) if training.is_file() else None,
+        Vocabulary.from_dict(read_json(folder / "vocabulary.json")),
+        DecodingConfig(**read_json(folder / "config.json").get("decoding", {})),
+        TrainingFacts.from_dict(read_json(training)) if training.is_file() else None,
     )
 
 
-def _json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object of an exported folder whose checksums have been verified."""
     value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return value
