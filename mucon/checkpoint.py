@@ -74,7 +74,7 @@ def saved_of(checkpoint: Checkpoint) -> Saved:
         method=DEFAULT_METHOD,
         config=checkpoint.config.to_dict(),
         vocabulary=checkpoint.vocabulary,
-        size={name: value for name, value in asdict(checkpoint.model.size).items() if (name, value) != ("members", 1)},
+        size=checkpoint.model.size.to_dict(),
         progress=checkpoint.progress,
         weights=checkpoint.model.state_dict(),
         optimiser=checkpoint.optimiser,

@@ -29,6 +29,11 @@ class NetworkSize:
     max_segments: int
     members: int = 1
 
+    def to_dict(self) -> dict[str, int]:
+        """The sizes as checkpoints record them: `members` only of an ensemble."""
+        sizes = {"dim": self.dim, "n_actions": self.n_actions, "max_segments": self.max_segments}
+        return sizes if self.members == 1 else {**sizes, "members": self.members}
+
 
 class TeacherForced(NamedTuple):
     """Outputs of both branches for a given transcript.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -177,7 +177,7 @@ class MuConLearner:
             path,
             method=DEFAULT_METHOD,
             config=config,
-            size=asdict(size),
+            size=size.to_dict(),
             vocabulary=vocabulary,
             data=self.trained_on,
             labelled=any(video.labelled for video in videos),

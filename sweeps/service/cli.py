@@ -12,7 +12,6 @@ from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, InputError
 from sweeps.service.commands import (
     compare,
     debug,
-    export,
     gc,
     history,
     logs,
@@ -27,6 +26,7 @@ from sweeps.service.commands import (
     sync,
 )
 from sweeps.service.commands import list as list_command
+from sweeps.service.commands.models import export
 from sweeps.service.text import printable, redacted
 
 if TYPE_CHECKING:

@@ -133,7 +133,7 @@ FROZEN = """
     from sweeps.service.run.executor.ray_environment import set_ray_environment
 
     set_ray_environment()
-    from sweeps.service.run.executor.preflight import ask
+    from sweeps.service.run.executor.cluster.preflight import ask
     from sweeps.service.run.executor.ray_session import living_nodes, ray_session
     from sweeps.service.run.preflight import Question
 

@@ -131,13 +131,12 @@ def _run_here(
     priority = names_of_rows(only_rows(sweep, options.priority, "--priority")) if options.priority else frozenset()
     notify = notify_address(options.notify, os.environ.get(VARIABLE))
     budget = read_budget({name: getattr(options, name[2:].replace("-", "_")) for name in CAPS}, os.environ)
-    price = _price(options)
-    each = options.device, options.cpus_per_trial, options.gpus_per_trial
+    price, demo = _price(options), options.store is None
     tracked = is_tracking(options.tracking, options.tracking_uri)
+    each = options.device, options.cpus_per_trial, options.gpus_per_trial
     placement = place_trials(*each).limited(options.max_concurrent)
     check_folder(options.results.expanduser(), "--results")
     console, results = new_console(), ResultsFolder.at(options.results)
-    demo = options.store is None
     store = _demo_store(console) if demo else options.store
     settings = ({} if options.epochs is None else {"training.epochs": options.epochs}) | parse_settings(options.set)
     seeds = options.seeds or (sweep.demo_seeds if demo else sweep.seeds)

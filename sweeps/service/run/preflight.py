@@ -329,7 +329,7 @@ def checked_placement(
     else:
         set_ray_environment()
         check_cluster()
-        from sweeps.service.run.executor.preflight import ask_cluster  # ray reads its environment on import
+        from sweeps.service.run.executor.cluster.preflight import ask_cluster  # ray reads its environment on import
 
         question = Question(results=str(results.path), mark=str(mark), store=missing[0].store)
         answers = ask_cluster(question)
@@ -354,7 +354,7 @@ def _placed(
     try:
         return place(offers), []
     except InputError:
-        from sweeps.service.run.executor.growth import awaited  # imports ray
+        from sweeps.service.run.executor.cluster.growth import awaited  # imports ray
 
         if (coming := awaited(place)) is None:
             raise

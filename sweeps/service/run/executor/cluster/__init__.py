@@ -1,1 +1,1 @@
-"""Reaches a Ray cluster: its address, and sweeps that are sent there and run without this machine."""
+"""What concerns a cluster of several nodes: its address, what its nodes see, growth, and sweeps that are sent there."""

@@ -1,0 +1,1 @@
+"""The commands that turn trials of a sweep into a model for others."""
