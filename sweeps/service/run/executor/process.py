@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from mucon.device import usable_cpus
-from sweeps.service.run.executor.leftovers import claim, remove_leftovers
 from sweeps.service.run.executor.ray_environment import is_cluster, new_ray_folder, ray_folders
 from sweeps.service.run.executor.sessions import living, session_members
 from sweeps.service.run.reasons import reason_in
+from sweeps.service.upkeep.leftovers import claim, remove_leftovers
 
 SERVERS = ("raylet", "gcs_server")
 """Processes of a local Ray without which it is dead."""

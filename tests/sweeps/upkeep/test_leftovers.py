@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sweeps.service.run.executor.leftovers import OWNER, claim, remove_leftovers
+from sweeps.service.upkeep.leftovers import OWNER, claim, remove_leftovers
 from tests.sweeps import small
 
 DRIVER = """
 import subprocess, sys
 from pathlib import Path
-from sweeps.service.run.executor.leftovers import claim
+from sweeps.service.upkeep.leftovers import claim
 held = claim(Path(sys.argv[1]))
 child = subprocess.Popen(["sleep", "60"], pass_fds=[held])
 print(child.pid, flush=True)
