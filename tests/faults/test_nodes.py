@@ -1,4 +1,4 @@
-"""A real cluster of two nodes in token mode; the second one sees another results folder and another store."""
+"""A real cluster in token mode: nodes that see something else, that drain, that join late, and that die."""
 
 from __future__ import annotations
 
@@ -21,31 +21,66 @@ import pytest
 from sweeps.service.run.worker import run_trial
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.results_folder import ResultsFolder
+from tests.helpers.counted import duplicates, steps
 from tests.helpers.services import free_port, need, wait_until
 from tests.sweeps import small
 
 pytestmark = [pytest.mark.service, pytest.mark.xdist_group("nodes")]
 
 RAY = Path(sys.executable).with_name("ray")
-EPOCHS = 30
+EPOCHS = 40
 UNSHARE = ("unshare", "--mount", "--propagation", "private")
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Two nodes of one core.
+    """A head of one core, to which nodes of one core are added.
 
     Attributes:
-        folder: contains `store` and `results`, which the second node sees as `other` and `elsewhere`.
-        second: address of the second node.
+        folder: contains `store` and `results`, and in `other` what an added node sees there instead.
+        head: address of the head.
         environment: variables of a driver.
-        session: session of the second node's processes.
+        variables: variables of a node.
     """
 
     folder: Path
-    second: str
+    head: str
     environment: dict[str, str]
+    variables: dict[str, str]
+
+    @contextlib.contextmanager
+    def joined(self, number: int, *hidden: str, gpus: int = 0) -> Iterator[Joined]:
+        """A node that sees other files at some places, and offers GPUs that it does not have."""
+        address = f"{self.head.rpartition('.')[0]}.{number}"
+        mounts = "".join(f"mount --bind {self.folder / 'other' / name} {self.folder / name} && " for name in hidden)
+        start = [str(RAY), "start", "--num-cpus=1", f"--num-gpus={gpus}", "--node-ip-address", address]
+        start += ["--address", self.environment["RAY_ADDRESS"]]
+        words = [*UNSHARE, "sh", "-c", f'{mounts}exec "$@"', "sh", *start]
+        with node(words, self.folder / f"{number}.log", self.variables) as session:
+            yield Joined(address, session)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A node besides the head.
+
+    Attributes:
+        address: its address.
+        session: session of its processes.
+    """
+
+    address: str
     session: int
+
+    @property
+    def raylet(self) -> int:
+        """Number of the process that is the node for Ray."""
+        (found,) = (process for process in processes(self.session) if name(process) == "raylet")
+        return found
+
+    def see(self, *words: str | Path) -> None:
+        """Mounts or unmounts what the node sees."""
+        subprocess.run(["nsenter", f"--mount=/proc/{self.raylet}/ns/mnt", *words], check=True)
 
 
 def processes(session: int) -> list[int]:
@@ -87,44 +122,60 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     need(shutil.which("unshare") and subprocess.run([*UNSHARE, "true"], check=False).returncode == 0, "unshare --mount")
     folder = tmp_path_factory.mktemp("cluster")
     small.make_store(folder / "store")
-    small.make_store(folder / "other", n_train=5)
-    for name in ("results", "elsewhere"):
-        (folder / name).mkdir()
-    first, second = (f"127.{secrets.randbelow(200) + 20}.{secrets.randbelow(200) + 20}.{i}" for i in (2, 3))
-    address = f"{first}:{free_port()}"
+    small.make_store(folder / "other" / "store", n_train=5)
+    for results in (folder / "results", folder / "other" / "results"):
+        results.mkdir()
+    head = f"127.{secrets.randbelow(200) + 20}.{secrets.randbelow(200) + 20}.2"
+    address = f"{head}:{free_port()}"
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
-    environment = small.environment(**token, OMP_NUM_THREADS="1", PYTHONPATH=str(small.ROOT))
-    start = [str(RAY), "start", "--num-cpus=1", "--node-ip-address"]
+    variables = small.environment(**token, OMP_NUM_THREADS="1", PYTHONPATH=str(small.ROOT))
+    start = [str(RAY), "start", "--head", "--num-cpus=1", "--node-ip-address", head, "--include-dashboard=false"]
     temporary = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
-    head = [*start, first, "--head", f"--port={address.partition(':')[2]}", "--include-dashboard=false"]
-    hidden = " && ".join(f"mount --bind {folder}/{there} {folder}/{here}" for here, there in PAIRS)
-    joining = [*UNSHARE, "sh", "-c", f'{hidden} && exec "$@"', "sh", *start, second, f"--address={address}"]
+    start += [f"--port={address.partition(':')[2]}", f"--temp-dir={temporary}"]
     try:
-        with (
-            node([*head, f"--temp-dir={temporary}"], folder / "head.log", environment),
-            node(joining, folder / "second.log", environment) as session,
-        ):
-            yield Cluster(folder, second, {**token, "RAY_ADDRESS": address}, session)
+        with node(start, folder / "head.log", variables | HEALTH):
+            yield Cluster(folder, head, {**token, "RAY_ADDRESS": address}, variables)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-PAIRS = (("results", "elsewhere"), ("store", "other"))
+@pytest.fixture(scope="module")
+def second(cluster: Cluster) -> Iterator[Joined]:
+    """A node that sees another results folder and another store at two places, and offers a GPU without one."""
+    with cluster.joined(3, "results", "store", gpus=1) as joined:
+        yield joined
 
 
-def test_a_node_that_sees_another_results_folder_and_another_store_is_named_and_nothing_starts(
-    cluster: Cluster, tmp_path: Path
+HEALTH = {
+    f"RAY_health_check_{name}": value
+    for name, value in (("period_ms", "1000"), ("timeout_ms", "10000"), ("failure_threshold", "3"))
+}
+"""Lets the head notice after 3 s that a node is dead, and after half a minute that it is frozen."""
+
+
+def test_a_node_with_another_results_folder_store_and_version_and_without_its_gpu_is_named_and_nothing_starts(
+    cluster: Cluster, second: Joined, tmp_path: Path
 ) -> None:
     script = small.own_script(tmp_path, "two", {"box": {}, "bell": {"mask.shape": "bell"}})
     store, results = cluster.folder / "store", cluster.folder / "results"
-    ran = small.run(small.command(script, store, results), **cluster.environment)
+    source = small.ROOT / "sweeps" / "service" / "text.py"
+    changed = tmp_path / source.name
+    changed.write_text(f"{source.read_text()}\n")
+    second.see("mount", "--bind", changed, source)
+    try:
+        line = small.command(script, store, results, "--device", "auto", "--cpus-per-trial", "1")
+        ran = small.run(line, **cluster.environment)
+    finally:
+        second.see("umount", source)
     assert ran.returncode == 2, ran.stderr
     lines = [line for line in ran.stderr.splitlines() if line.startswith("error: ")]
-    assert [line.startswith(f"error: node {cluster.second}: ") for line in lines] == [True, True]
-    assert [str(path) in line for path, line in zip((results, store), lines, strict=True)] == [True, True]
-    assert not list(cluster.folder.glob("*/trials"))
+    assert [line.startswith(f"error: node {second.address}: ") for line in lines] == [True] * 4
+    assert [str(named) in line for named, line in zip((results, store, "source", "GPU"), lines, strict=True)] == [
+        True
+    ] * 4
+    assert not list(cluster.folder.glob("**/trials"))
     assert not list(results.glob("running/*/sweep-*"))
-    assert not list((cluster.folder / "elsewhere").iterdir())
+    assert not list((cluster.folder / "other" / "results").iterdir())
 
 
 FROZEN = """
@@ -146,11 +197,11 @@ FROZEN = """
 """
 
 
-def test_a_frozen_node_is_the_one_that_does_not_answer(cluster: Cluster, tmp_path: Path) -> None:
-    frozen = processes(cluster.session)
+def test_a_frozen_node_is_the_one_that_does_not_answer(cluster: Cluster, second: Joined, tmp_path: Path) -> None:
+    frozen = processes(second.session)
     for process in frozen:
         os.kill(process, signal.SIGSTOP)
-    program = [sys.executable, "-c", textwrap.dedent(FROZEN), str(tmp_path), cluster.second]
+    program = [sys.executable, "-c", textwrap.dedent(FROZEN), str(tmp_path), second.address]
     try:
         ran = small.run(program, **cluster.environment)
     finally:
@@ -158,28 +209,108 @@ def test_a_frozen_node_is_the_one_that_does_not_answer(cluster: Cluster, tmp_pat
             os.kill(process, signal.SIGCONT)
     assert ran.returncode == 0, ran.stderr
     answered = dict(map(str.split, ran.stdout.splitlines()))
-    assert answered.pop(cluster.second) == "False", json.dumps(answered)
+    assert answered.pop(second.address) == "False", json.dumps(answered)
     assert list(answered.values()) == ["True"]
 
 
-def test_trials_of_a_node_that_dies_resume_on_the_other_one(cluster: Cluster, tiny_store: Path, tmp_path: Path) -> None:
-    """The last test of the cluster, which has one node afterwards."""
+DRAINING = """
+    import sys
+
+    import ray
+    from ray._raylet import GcsClient
+    from ray.core.generated.autoscaler_pb2 import DRAIN_NODE_REASON_PREEMPTION
+
+    ray.init(log_to_driver=False)
+    (node,) = (node["NodeID"] for node in ray.nodes() if node["NodeManagerAddress"] == sys.argv[1] and node["Alive"])
+    server = GcsClient(address=ray.get_runtime_context().gcs_address)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    print(server.drain_node(node, DRAIN_NODE_REASON_PREEMPTION, "a test", 0))
+"""
+
+
+def test_a_node_that_drains_and_a_process_with_sigterm_hand_trials_back_and_a_killed_driver_doubles_no_record(
+    cluster: Cluster, second: Joined, tiny_store: Path, tmp_path: Path
+) -> None:
     results, log = tmp_path / "results", tmp_path / "log"
-    rows = {shape: {"mask.shape": shape} for shape in ("box", "bell", "trapezoid")}
-    line = small.command(small.own_script(tmp_path, "moved", rows), tiny_store, results)
-    line += ["--set", f"training.epochs={EPOCHS}", "--max-concurrent", "2", "--tracking", "off"]
-    at = line.index("--tracking-uri")
-    with small.started([*line[:at], *line[at + 2 :]], log, **cluster.environment) as driver:
-        small.wait_until(lambda: sum(bool(done) for done in small.epochs(results).values()) == 2)
-        (raylet,) = (process for process in processes(cluster.session) if name(process) == "raylet")
-        os.kill(raylet, signal.SIGKILL)
+    line = line_of("drained", tiny_store, tmp_path, results, "box", "bell")
+    line += ["--tracking-uri", f"sqlite:///{tmp_path}/mlflow.db"]
+    program = [sys.executable, "-c", textwrap.dedent(DRAINING), second.address]
+    environment = small.environment(**cluster.environment)
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as draining:
+        assert draining.stdin is not None
+        assert draining.stdout is not None
+        assert draining.stdout.readline() == b"ready\n"
+        with small.started(line, log, **cluster.environment) as driver:
+            small.wait_until(lambda: len(begun(results)) == 2)
+            (elsewhere,) = set(begun(results)) & set(processes(second.session))
+            (here,) = set(begun(results)) - {elsewhere}
+            raylet = second.raylet
+            draining.communicate(b"\n", timeout=60)
+            os.kill(here, signal.SIGTERM)
+            small.wait_until(lambda: all(len(states) >= 2 for states in small.statuses(results).values()))
+            small.wait_until(lambda: not Path(f"/proc/{raylet}").exists() or name(raylet) == "")
+            small.wait_until(lambda: len(begun(results)) == 3)
+            os.kill(driver.pid, signal.SIGKILL)
+    assert all(states[:2] == ["running", "stopped"] for states in small.statuses(results).values())
+    again = small.run(line, **cluster.environment)
+    assert again.returncode == 0, again.stderr
+    check(results, tiny_store, "box", "bell")
+    assert duplicates(tmp_path / "mlflow.db") == 0
+    assert list(steps(tmp_path / "mlflow.db", "train/loss/total").values()) == [list(range(1, EPOCHS + 1))] * 2
+
+
+def test_a_node_that_joins_is_refused_until_it_sees_the_results_folder_and_its_trial_resumes_after_its_death(
+    cluster: Cluster, tiny_store: Path
+) -> None:
+    """Runs after the tests of the second node, which has drained."""
+    results, log = cluster.folder / "results", cluster.folder / "log"
+    line = [*line_of("moved", tiny_store, cluster.folder, results, "box", "bell", "trapezoid"), "--tracking", "off"]
+    with (
+        small.started(line, log, **cluster.environment) as driver,
+        cluster.joined(4, "results") as late,
+    ):
+        small.wait_until(lambda: f"node {late.address}: " in log.read_text())
+        assert str(results) in log.read_text().partition(f" node {late.address}: ")[2].partition("\n")[0]
+        late.see("umount", results)
+        small.wait_until(lambda: bool(set(begun(results)) & set(processes(late.session))))
+        os.kill(late.raylet, signal.SIGKILL)
         assert driver.wait(240) == 0, log.read_text()
-    assert list(small.epochs(results).values()) == [list(range(1, EPOCHS + 1))] * 3
+    assert not list((cluster.folder / "other" / "results").iterdir())
     assert sorted(map(len, small.statuses(results).values())) == [2, 2, 3], "one trial ran on both nodes"
-    for shape in rows:
-        trial = small.make_trial(tiny_store, mask__shape=shape, training__epochs=EPOCHS)
-        assert run_trial(trial, ResultsFolder(tmp_path / "alone"), device="cpu").state is State.FINISHED
-        assert small.weights(results)[trial.identity] == small.weights(tmp_path / "alone")[trial.identity]
+    check(results, tiny_store, "box", "bell", "trapezoid")
+
+
+def line_of(sweep: str, store: Path, folder: Path, results: Path, *shapes: str) -> list[str]:
+    """The command line of a sweep without tracking."""
+    script = small.own_script(folder, sweep, {shape: {"mask.shape": shape} for shape in shapes})
+    line = small.command(script, store, results, "--set", f"training.epochs={EPOCHS}")
+    at = line.index("--tracking-uri")
+    return line[:at] + line[at + 2 :]
+
+
+def begun(results: Path) -> list[int]:
+    """Numbers of the processes in which a training has finished an epoch."""
+    found = []
+    for records in small.journals(results).values():
+        process = 0
+        for record in records:
+            if record.get("status") == "running":
+                process = record["pid"]
+            elif record["kind"] == "epoch" and process not in found:
+                found.append(process)
+    return found
+
+
+def check(results: Path, store: Path, *shapes: str) -> None:
+    """Each epoch has one record, no trial has failed, and the weights are those of trials that run alone."""
+    assert list(small.epochs(results).values()) == [list(range(1, EPOCHS + 1))] * len(shapes)
+    assert not [states for states in small.statuses(results).values() if "failed" in states]
+    alone = results.parent / "alone"
+    for shape in shapes:
+        trial = small.make_trial(store, mask__shape=shape, training__epochs=EPOCHS)
+        assert run_trial(trial, ResultsFolder(alone), device="cpu").state is State.FINISHED
+    assert small.weights(results) == small.weights(alone)
 
 
 def name(process: int) -> str:

@@ -53,7 +53,7 @@ class Here:
 
     def __init__(self) -> None:
         self.identity = str(ray.get_runtime_context().get_node_id())
-        self.name = f"node {ray.util.get_node_ip_address()}"
+        self.address = str(ray.util.get_node_ip_address())
         self._drains = threading.Event()
         threading.Thread(target=self._watch, name="draining", daemon=True).start()
 
@@ -61,8 +61,8 @@ class Here:
     def reason(self) -> str:
         """Why this process has to leave; empty if it may stay."""
         if self._drains.is_set():
-            return f"{self.name} drains"
-        return f"its process on {self.name} received SIGTERM" if _terminated.is_set() else ""
+            return f"node {self.address} drains"
+        return f"its process on node {self.address} received SIGTERM" if _terminated.is_set() else ""
 
     @property
     def is_terminated(self) -> bool:

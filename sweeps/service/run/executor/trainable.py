@@ -113,7 +113,7 @@ def _refusal(workplace: Workplace, trial: Trial, node: Here, share: Mapping[str,
         return ""
     question = Question(results=str(workplace.results.path), mark=mark, store=trial.store)
     offers = share.get("CPU", 0.0), math.ceil(share.get("GPU", 0.0))
-    reason = refusal(question, workplace.facts, node.name, offers, seconds, on_gpus=workplace.device == "cuda")
+    reason = refusal(question, workplace.facts, node.address, offers, seconds, on_gpus=workplace.device == "cuda")
     if not reason:
         _passed.add(mark)
     return reason

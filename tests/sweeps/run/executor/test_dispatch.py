@@ -172,6 +172,59 @@ def test_trainings_of_a_dead_ray_run_first_and_it_counts_as_no_failure(heard: He
     assert [taken(of)[2] for _ in trials] == [[1], [2], [3]]
 
 
+NODE_DIED = "1\nActorDiedError: ...\n\tip: 10.0.0.3\nThe actor died because its node has died. Node Id: 97ba"
+
+
+@pytest.mark.parametrize(
+    "end_of_attempt",
+    [
+        lambda of, job, _: of.died(job, NODE_DIED, of_memory=False),
+        lambda of, job, one: of.report(job, {"key": one.key, "leaves": "node a drains", "terminated": False}),
+        lambda of, job, one: of.report(job, {"key": one.key, "refused": "node a: other", "node": "a"}),
+    ],
+)
+def test_a_trial_whose_node_is_lost_or_drains_or_refuses_runs_first_and_it_counts_as_no_failure(
+    heard: Heard, tmp_path: Path, end_of_attempt: Any
+) -> None:
+    one = trial(seed=1)
+    of = dispatch(PlannedTrials([one, trial(seed=2)]), heard, tmp_path)
+    for _ in range(8):
+        job, _, seeds = taken(of)
+        assert seeds == [1]
+        of.started(job)
+        end_of_attempt(of, job, one)
+        of.left(job)
+        of.died(job, "1\nActorDiedError", of_memory=False)  # the process ends after it has handed the trial back
+        assert of.n_inside == 0
+    assert not heard.outcomes
+    assert heard.notes
+
+
+def test_sigterm_to_the_process_of_a_trial_is_counted_apart_from_its_deaths(heard: Heard, tmp_path: Path) -> None:
+    one = trial()
+    of = dispatch(PlannedTrials([one]), heard, tmp_path)
+    for _ in range(RETRIES["terminated"] + 1):
+        assert not heard.outcomes
+        of.report(taken(of)[0], {"key": one.key, "leaves": "its process received SIGTERM", "terminated": True})
+    assert of.next_config() is None
+    assert of.is_over
+    assert [outcome.state for outcome in heard.outcomes] == [State.FAILED]
+
+
+def test_a_cluster_whose_nodes_all_refuse_ends_the_sweep_until_one_accepts(heard: Heard, tmp_path: Path) -> None:
+    one = trial()
+    of = dispatch(PlannedTrials([one]), heard, tmp_path)
+    of.nodes = {"10.0.0.2": Node("a", (3.0, 0.0)), "10.0.0.3": Node("b", (1.0, 0.0)), "head": Node("c", (0.0, 0.0))}
+    assert (of.refusals, len(of.usable)) == ("", 3)
+    for node in "ab":
+        assert of.refusals == ""
+        of.report(taken(of)[0], {"key": one.key, "refused": f"node {node}: other", "node": node})
+    assert of.refusals == "node a: other; node b: other"
+    assert list(of.usable) == ["head"]
+    of.report(99, {"key": one.key, "accepted": True, "node": "b"})
+    assert (of.refusals, list(of.usable)) == ("", ["10.0.0.3", "head"])
+
+
 def test_an_unwritable_results_folder_is_an_obstacle(heard: Heard, tmp_path: Path) -> None:
     one = trial()
     of = dispatch(PlannedTrials([one]), heard, tmp_path)

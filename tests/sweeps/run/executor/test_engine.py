@@ -134,7 +134,7 @@ def outside_tune(
     context = SimpleNamespace(get_trial_resources=lambda: resources)
     monkeypatch.setattr(trainable.tune, "get_context", lambda: context)
     monkeypatch.setattr(trainable.tune, "report", report)
-    node = SimpleNamespace(name="node a", identity="1", reason="", is_terminated=False)
+    node = SimpleNamespace(address="a", identity="1", reason="", is_terminated=False)
     monkeypatch.setattr(trainable, "here", lambda: node)
 
 
