@@ -224,7 +224,7 @@ BANNED = re.compile(r"\b(told|tells|anew|of one's own|the commonest|shall|nought
 
 def test_words_of_the_old_style_are_gone() -> None:
     """See the style section of CONTRIBUTING.md, which alone quotes them."""
-    texts = [*SOURCES, ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "storage").glob("*.md")]
+    texts = [*SOURCES, ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "storage").glob("*.md")]
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
         for path in texts

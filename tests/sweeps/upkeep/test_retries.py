@@ -90,7 +90,8 @@ def test_a_trial_that_crashes_again_and_again_in_native_code_is_left_to_retry(
     raw = results.output(trial.identity)
     raw.parent.mkdir(parents=True)
     raw.write_text("epoch 1\nFatal Python error: Segmentation fault\n\nCurrent thread 0x1:\n" * crashes + "epoch 1\n")
-    assert mark_failed(trial, results, "its worker process died 3 times").state is FAILED
+    marked = mark_failed(trial, results, "its worker process died 3 times")
+    assert marked.state is FAILED
     result = read_result(results.reading(trial.identity), trial.evaluation)
     assert result.failed_code == (provenance.code() if own else None)
     failure = Failure.recorded(results.reading(trial.identity).last_status)
