@@ -136,9 +136,6 @@ class Predictor(Protocol):
                 `unsupported`) for a method that has none.
         """
 
-    def frame_log_probs(self, features: Tensor) -> Tensor:
-        """Log-probabilities `[T, N]` of the actions in each frame, of features `[T, D]` on the predictor's device."""
-
     def align(
         self,
         features: Tensor,

@@ -15,7 +15,6 @@ from mucon.checkpoint import Checkpoint, Progress, weights_sha256
 from mucon.config import TrainConfig
 from mucon.configuration import DEFAULT_METHOD
 from mucon.decoding.config import DecodingConfig
-from mucon.device import full_precision
 from mucon.identity.trained_on import TrainedOn
 from mucon.inference.names import MAIN, PREDICTIONS
 from mucon.inference.predictions import aligned, begin
@@ -97,12 +96,6 @@ class MuConPredictor:
     ) -> Callable[[], Prediction]:
         """Runs the network and returns the function that decodes."""
         return begin(self.checkpoint, features, predictions=predictions, decoding=decoding, alternatives=alternatives)
-
-    @full_precision()
-    def frame_log_probs(self, features: Tensor) -> Tensor:
-        """Log-probabilities of the frame branch."""
-        with torch.no_grad():
-            return self.checkpoint.model.encode(features)[1]
 
     def align(
         self,

@@ -116,11 +116,6 @@ class FramePredictor:
         confident = timed.with_confidences(log_probs.cpu().numpy())
         return lambda: confident
 
-    @full_precision()
-    def frame_log_probs(self, features: Tensor) -> Tensor:
-        """Log-probabilities of the classifier."""
-        return self.classifier.frame_log_probs(features)
-
     def align(
         self,
         features: Tensor,

@@ -18,7 +18,7 @@ from mucon.cli import main
 from mucon.commands.recordings import distinct_ids
 from mucon.outputs.files import OutputFolder
 from tests.helpers.commands import call, error_line
-from tests.helpers.factories import VOCABULARY, small_videos
+from tests.helpers.factories import VOCABULARY, network_output, small_videos
 from tests.helpers.refusals import refused
 
 
@@ -244,7 +244,8 @@ def test_the_confidence_of_a_segment_is_the_mean_probability_of_its_action(run: 
     paths = write_features(tmp_path)
     model = library.load(run, "cpu")
     for one, path in zip(predicted(capsys, ["predict", str(run), *paths, "--confidence"]), paths, strict=True):
-        probabilities = model.predictor.frame_log_probs(torch.from_numpy(np.load(path))).exp().numpy()
+        log_probs, _ = network_output(model.predictor.checkpoint.model, torch.from_numpy(np.load(path)))
+        probabilities = log_probs.exp().detach().numpy()
         for segment in one["segments"]:
             part = probabilities[segment["start"] : segment["stop"], VOCABULARY.actions.index(segment["action"])]
             assert segment["confidence"] == pytest.approx(float(part.mean()), abs=1e-6)
