@@ -154,6 +154,8 @@ def run(args: argparse.Namespace) -> int:
                 if one.id in drawn:
                     drawn[one.id] = outcome.segments
                 bar.advance()
+                if files is None and not drawn and not getattr(sys.stdout, "has_reader", True):
+                    break
     except KeyboardInterrupt:
         if files is None:
             raise

@@ -6,6 +6,7 @@ features of training. `Contract.check` compares the features of a new recording 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
@@ -72,8 +73,12 @@ class Statistics:
         Raises:
             KeyError, TypeError: missing entries, or entries of other types.
         """
-        names = ("mean", "std", "min", "max")
-        return cls(**{**value, **{name: tuple(map(float, value[name])) for name in names}})
+        columns = {name: tuple(value[name]) for name in ("mean", "std", "min", "max")}
+        if not all(
+            isinstance(one, float | int) and math.isfinite(one) for column in columns.values() for one in column
+        ):
+            raise TypeError("statistics that are not finite numbers")
+        return cls(**{**value, **columns})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +120,7 @@ class Contract:
         """The inverse of `to_dict`.
 
         Raises:
-            InputError: another format version.
+            InputError: another format version, an unknown normalisation, or a frame rate out of range.
             KeyError, TypeError: missing entries, or entries of other types.
         """
         entries = {**value}
@@ -130,6 +135,14 @@ class Contract:
         contract = cls(vocabulary=vocabulary, statistics=statistics, **entries)
         if not isinstance(contract.dim, int) or not isinstance(contract.fps, float | int | None):
             raise TypeError("dim or fps")
+        if contract.fps is not None and not 0 < contract.fps < math.inf:
+            raise InputError(
+                Problem(rule="range", place="fps", value=contract.fps, expected="a number above 0, or null")
+            )
+        if contract.normalisation != "none":
+            raise InputError(
+                Problem(rule="version", place="normalisation", value=contract.normalisation, expected="none")
+            )
         if statistics is not None:
             columns = (statistics.mean, statistics.std, statistics.min, statistics.max)
             if any(len(column) != contract.dim for column in columns):
@@ -191,7 +204,7 @@ def _doubts(own: Statistics, training: Statistics, place: str) -> list[Problem]:
         distance = float(np.median(np.sqrt(spread) / std[varying]))
         if not NEAREST <= distance <= FARTHEST:
             message = (
-                f"the values are typically {distance:.3g} standard deviations from the mean of the training features, "
+                f"the values are typically {distance:.4g} standard deviations from the mean of the training features, "
                 f"expected about 1"
             )
             hint = "check that they were computed and scaled like the training features"

@@ -269,3 +269,15 @@ def test_a_named_pipe_and_long_numbers_are_read(run: Path, tmp_path: Path, capsy
     assert main(["predict", str(run), str(tmp_path / "pipe.npy"), "--device", "cpu", "--json"]) == 0
     writer.join()
     assert json.loads(capsys.readouterr().out)["n_frames"] == len(FEATURES)
+
+
+def test_a_command_that_only_prints_ends_when_nobody_reads_it(run: Path, tmp_path: Path, monkeypatch):
+    for i in range(30):
+        np.save(tmp_path / f"{i:02}.npy", FEATURES)
+    seen = counting(monkeypatch)
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as stream:
+        monkeypatch.setattr("sys.stdout", stream)
+        assert main(["predict", str(run), str(tmp_path), "--device", "cpu", "--jobs", "1"]) == 0
+    assert len(seen) == 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +125,10 @@ def test_a_finished_training_writes_the_contract_and_earlier_versions_have_one_w
         ({"statistics": {"frames": 3}}, "damaged"),
         ({"dim": 7}, "damaged"),
         ({"colour": 7}, "damaged"),
+        ({"statistics": {**asdict(Statistics.of(TRAINING)), "mean": ["a"] * 6}}, "damaged"),
+        ({"statistics": {**asdict(Statistics.of(TRAINING)), "std": [math.nan] * 6}}, "damaged"),
+        ({"fps": 0}, "range"),
+        ({"normalisation": "z-score"}, "version"),
     ],
 )
 def test_a_damaged_contract_is_refused_by_its_file(tmp_path: Path, change: dict[str, object], rule: str):
