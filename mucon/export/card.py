@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mucon.checkpoint_files import Saved
 from mucon.configuration import flatten, setting_text
 from mucon.export.scores import Interval, Score
+from mucon.identity.contract import Contract
 from mucon.method import training_of
 from mucon.methods import method_named
 from mucon.metrics.catalogue import METRICS, Metric
@@ -17,25 +18,41 @@ if TYPE_CHECKING:
 
 BY_NAME = {metric.name: metric for metric in METRICS}
 LIMITS = """\
-- Recordings whose features were computed in another way, with another D, or at another frame rate: the model does not
-  notice it and its predictions are then meaningless.
+- Recordings whose features were computed in another way or at another frame rate: its predictions are then meaningless.
+  `mucon predict` warns about features that are far from those of training.
 - Actions outside of the list below: every frame gets one of these labels.
 - Decisions about people, such as medical ones, without a check by a person: no score here measures that use.
 - A comparison with other programs, unless they are scored on the same recordings with the same metrics."""
 
 
-def card(saved: Saved, name: str, members: Sequence[Member], scores: Sequence[Score], selection: str = "") -> str:
+def card(
+    saved: Saved,
+    contract: Contract,
+    name: str,
+    members: Sequence[Member],
+    scores: Sequence[Score],
+    selection: str = "",
+) -> str:
     """The text of the card.
 
     Args:
         saved: the exported checkpoint.
+        contract: what it expects of features.
         name: heading.
         members: the trainings whose weights it contains.
         scores: its scores.
         selection: how the model was chosen among others; empty if it was not.
     """
-    parts = [f"# {name}", _summary(saved, members), "## Training data", _data(saved), "## Trainings"]
-    parts += ["\n".join(_trainings(saved, members)), "## Scores", *_scores(scores), *filter(None, [selection])]
+    parts = [f"# {name}", _summary(saved, members), "## Features", _features(contract)]
+    parts += [
+        "## Training data",
+        _data(saved),
+        "## Trainings",
+        "\n".join(_trainings(saved, members)),
+        "## Scores",
+        *_scores(scores),
+        *filter(None, [selection]),
+    ]
     parts += ["## What it is not for", LIMITS, "## Actions", _actions(saved), "## Use", USE]
     return "\n\n".join([*parts, "## Licence", LICENCE]) + "\n"
 
@@ -66,13 +83,24 @@ def _data(saved: Saved) -> str:
     data = saved.trained_on
     if data is None:
         return "The checkpoint does not record its training data."
-    source = data.source
-    fps = "unknown" if source.fps is None else f"{source.fps:g}"
     return (
-        f"- split: {source.split or 'unknown'}\n"
-        f"- recordings: {len(data.recordings)}, digest of the recordings `{data.fingerprint}`\n"
-        f"- frames per second: {fps}\n"
-        f"- features per frame: {saved.size['dim']}"
+        f"- split: {data.source.split or 'unknown'}\n"
+        f"- recordings: {len(data.recordings)}, digest of the recordings `{data.fingerprint}`"
+    )
+
+
+def _features(contract: Contract) -> str:
+    """What the model expects of features; `contract.json` has the statistics of each dimension."""
+    times = {"frames per second": contract.fps, "seconds of the window of a frame": contract.window}
+    statistics = contract.statistics
+    known = "unknown" if statistics is None else f"of {statistics.frames} frames, in `contract.json`"
+    return "\n".join(
+        [
+            f"- features per frame: {contract.dim}",
+            f"- type: {contract.dtype}, normalisation: {contract.normalisation}",
+            *(f"- {name}: {'unknown' if value is None else f'{value:g}'}" for name, value in times.items()),
+            f"- statistics of the training features: {known}",
+        ]
     )
 
 

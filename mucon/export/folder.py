@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import mucon
-from mucon.checkpoint_files import Saved, read, tensors_sha256, write_files, write_json
+from mucon.checkpoint_files import CONTRACT, Saved, contract_of, read, tensors_sha256, write_files, write_json
 from mucon.errors import InputError, Problem
 from mucon.export.card import card
 from mucon.export.ensemble import combined
@@ -87,6 +87,8 @@ def write(
         staged = StagedFolder(target, marker=RECORD, replace=replace_old)
         try:
             write_files(staged.path, replace(saved, optimiser={}))
+            contract = contract_of(staged.path)
+            write_json(staged.path / CONTRACT, contract.to_dict())
             found = scores(staged.path)
             for write_more in more:
                 write_more(staged.path)
@@ -94,7 +96,7 @@ def write(
             facts = {"name": name, "method": saved.method, "versions": versions, "selection": selection}
             shown = {"members": [asdict(one) for one in members], "scores": [asdict(one) for one in found]}
             write_json(staged.path / RECORD, {"format_version": FORMAT_VERSION} | facts | shown)
-            (staged.path / CARD).write_text(card(saved, name, members, found, selection), encoding="utf-8")
+            (staged.path / CARD).write_text(card(saved, contract, name, members, found, selection), encoding="utf-8")
             write_sums(staged.path)
             _sync(staged.path)
             staged.publish()
