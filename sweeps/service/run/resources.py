@@ -18,19 +18,6 @@ MAX_CONCURRENT = "MUCON_MAX_CONCURRENT"
 """Environment variable with the largest number of trials at a time, which the command line cannot raise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A node of a Ray cluster.
-
-    Attributes:
-        identity: Ray's identity of the node.
-        offers: (CPUs, GPUs) that Ray gives to trials there.
-    """
-
-    identity: str
-    offers: tuple[float, float]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
     """Resources of each trial.

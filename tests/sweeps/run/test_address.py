@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -73,3 +75,9 @@ def test_a_cluster_that_does_not_answer_is_refused_before_ray_tries_it() -> None
         use_address(address)
         with refused("unreachable", place=PLACE, value=address, n=1):
             check_cluster()
+
+
+def test_the_process_of_a_ray_session_loads_no_torch() -> None:
+    """In a job of Ray it cannot, and on a cluster it would take 200 MB for nothing."""
+    program = "import sys, sweeps.service.run.executor.tuning; raise SystemExit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

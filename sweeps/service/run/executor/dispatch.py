@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from sweeps.service.run.executor.cluster.nodes import Node
 from sweeps.service.run.executor.verdicts import mark_failed, recorded
 from sweeps.service.run.executor.workplace import Workplace
 from sweeps.service.run.listeners import Listener
 from sweeps.service.run.reasons import reason_in
-from sweeps.service.run.resources import Node, Resources
+from sweeps.service.run.resources import Resources
 from sweeps.service.run.source import Exhausted, Training, TrialSource
 from sweeps.service.run.worker import Outcome
 from sweeps.service.triage.causes import Cause

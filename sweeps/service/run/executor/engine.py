@@ -12,13 +12,14 @@ from typing import Any
 from mucon.device import usable_cpus
 from mucon.errors import InputError
 from sweeps.service.run.executor.cluster.address import check_cluster
+from sweeps.service.run.executor.cluster.nodes import Node
 from sweeps.service.run.executor.dispatch import Dispatch
 from sweeps.service.run.executor.interruption import interruptions
 from sweeps.service.run.executor.process import RayProcess
 from sweeps.service.run.executor.ray_environment import is_cluster
 from sweeps.service.run.executor.workplace import Workplace
 from sweeps.service.run.listeners import Listener
-from sweeps.service.run.resources import Node, Resources
+from sweeps.service.run.resources import Resources
 from sweeps.service.run.source import TrialSource
 from sweeps.service.triage.causes import UnwritableError
 

@@ -12,7 +12,7 @@ from functools import cache
 import ray
 from ray._raylet import GcsClient  # type: ignore[attr-defined]  # not in its stub
 
-from sweeps.service.run.resources import Node
+from sweeps.service.run.executor.cluster.nodes import Node
 
 ANSWER_SECONDS = 5.0
 """Time limit for an answer."""

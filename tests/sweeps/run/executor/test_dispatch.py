@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from sweeps.service.run.executor.cluster.nodes import Node
 from sweeps.service.run.executor.dispatch import RETRIES, Dispatch
 from sweeps.service.run.executor.workplace import Workplace
 from sweeps.service.run.preflight import marked
-from sweeps.service.run.resources import Node, Resources
+from sweeps.service.run.resources import Resources
 from sweeps.service.run.source import Exhausted, PlannedTrials, Training, TrialSource
 from sweeps.service.run.worker import Outcome
 from sweeps.service.trials.folder import State

@@ -12,10 +12,10 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from mucon.errors import InputError, Problem
 from sweeps.service.run.executor.cluster.address import HINTS, PLACE, VARIABLE
+from sweeps.service.run.executor.cluster.nodes import Node
 from sweeps.service.run.executor.ray_session import living_nodes, ray_session
 from sweeps.service.run.preflight import Answer, Question, look
 from sweeps.service.run.reasons import reason_of
-from sweeps.service.run.resources import Node
 
 ANSWER_SECONDS = 60.0
 """Time limit for the answers of all nodes; a node that has run nothing before starts Python and imports torch."""

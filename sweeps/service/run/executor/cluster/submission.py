@@ -14,7 +14,6 @@ from pathlib import Path
 
 from mucon.errors import InputError, Problem
 from sweeps.service.run.notice import VARIABLE as NOTIFY
-from sweeps.service.run.preflight import version_differences, versions
 from sweeps.service.spec.files.format import is_file_name
 from sweeps.service.text import HIDDEN, redacted
 
@@ -107,11 +106,15 @@ def submission(
 
 def sender() -> dict[str, str]:
     """The variable that says the versions of this machine on the cluster."""
+    from sweeps.service.run.preflight import versions  # needs torch, which most commands about jobs do not
+
     return {SENDER: json.dumps(versions())}
 
 
 def sender_lines(environment: Mapping[str, str]) -> list[str]:
     """On the cluster: how the versions of the machine that has sent a sweep differ; none if it was started here."""
+    from sweeps.service.run.preflight import version_differences, versions
+
     text = environment.get(SENDER)
     found = version_differences(versions(), json.loads(text)) if text else ""
     return [f"warning: sent from a machine with other versions: {found}; those of the cluster count"] if found else []
