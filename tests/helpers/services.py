@@ -154,37 +154,25 @@ def find_postgresql() -> Path | None:
 
 
 class MLflowServer:
-    """`mlflow server` on a database; ready when the constructor returns."""
+    """`mlflow server` on a database; ready when the constructor returns; can be stopped and started again."""
 
     def __init__(self, store: str, folder: Path, seconds: float = 240.0) -> None:
-        self.uri = f"http://127.0.0.1:{free_port()}"
+        self.folder, self._seconds, port = folder, seconds, free_port()
+        self.uri = f"http://127.0.0.1:{port}"
+        self._command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
+        self._command += ["--workers", "1", "--backend-store-uri", store]
+        self._command += ["--artifacts-destination", str(folder / "artifacts")]
+        self.start()
+
+    def start(self) -> None:
         environment = {**os.environ, **SERVER_ENVIRONMENT}
-        command = [
-            sys.executable,
-            "-m",
-            "mlflow",
-            "server",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            self.uri.rpartition(":")[2],
-        ]
-        command += [
-            "--workers",
-            "1",
-            "--backend-store-uri",
-            store,
-            "--artifacts-destination",
-            str(folder / "artifacts"),
-        ]
-        with (folder / "mlflow.log").open("ab") as log:
+        log = self.folder / "mlflow.log"
+        with log.open("ab") as file:
             self.process = subprocess.Popen(
-                command, stdout=log, stderr=log, cwd=folder, env=environment, start_new_session=True
+                self._command, stdout=file, stderr=file, cwd=self.folder, env=environment, start_new_session=True
             )
         try:
-            wait_until(
-                lambda: answers(f"{self.uri}/health"), seconds, f"the start of mlflow server ({folder}/mlflow.log)"
-            )
+            wait_until(lambda: answers(f"{self.uri}/health"), self._seconds, f"the start of mlflow server ({log})")
         except BaseException:
             self.stop()
             raise
