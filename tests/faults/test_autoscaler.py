@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ray.autoscaler._private.fake_multi_node.node_provider import FAKE_HEAD_NODE_ID
+from ray.autoscaler._private.fake_multi_node.node_provider import FAKE_HEAD_NODE_ID, FAKE_HEAD_NODE_TYPE
 
 from tests.helpers.hosts import RAY, STARTS, Hosts
 from tests.helpers.services import wait_until
@@ -24,6 +24,7 @@ EPOCHS = 10
 ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_enable_autoscaler_v2": "1",
     "RAY_FAKE_CLUSTER": "1",
     "RAY_CLOUD_INSTANCE_ID": FAKE_HEAD_NODE_ID,
     "RAY_OVERRIDE_NODE_ID_FOR_TESTING": FAKE_HEAD_NODE_ID,
@@ -33,7 +34,7 @@ LACKING = {
     "cluster_name": "fake_multinode",
     "max_workers": 8,
     "provider": {"type": "fake_multinode"},
-    "head_node_type": "head",
+    "head_node_type": FAKE_HEAD_NODE_TYPE,
     "docker": {},
     "cluster_synced_files": [],
     "file_mounts_sync_continuously": False,
@@ -49,14 +50,17 @@ LACKING = {
 def on_this_machine(config: dict[str, Any]) -> dict[str, Any]:
     """A cloud's cluster file whose nodes are processes here, which need no installation and leave after 12 seconds."""
     types = config["available_node_types"]
+    types[FAKE_HEAD_NODE_TYPE] = types.pop(config["head_node_type"])
     for node in types.values():
         node["node_config"] = {}
     types["gpu"] |= {"resources": {"CPU": 1, "object_store_memory": 100 * 2**20}, "max_workers": 2}
     provider = {"type": "fake_multinode", "launch_multiple": True, "head_node_id": FAKE_HEAD_NODE_ID}
     return {
+        **LACKING,
         **config,
         "provider": {**provider, "gcs_address": ADDRESS},
         "auth": {"ssh_user": "root", "ssh_private_key": "/etc/hostname"},
+        "head_node_type": FAKE_HEAD_NODE_TYPE,
         "idle_timeout_minutes": 0.2,
         "file_mounts": {},
         **{key: [] for key in config if key.endswith("_commands")},
