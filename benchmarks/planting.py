@@ -106,7 +106,7 @@ def plant(folder: Path, store: Path, n_trials: int) -> Path:
     info = SweepInfo(name=plan.name, title=plan.title, command="planted", config={})
     write_sweep(results, info, "mucon", plan.rows)
     (results.path / "mlflow.db").touch()
-    trials_shipped = {folder.identity: journal_bytes(folder) for folder in plan.folders}
+    trials_shipped = {folder.identity: journal_bytes(folder) for folder in plan.tracked.folders}
     mark_shipped(
         plan.folder, f"sqlite:///{results.path}/mlflow.db", Shipped(sweep=plan.tracked.digest, trials=trials_shipped)
     )
