@@ -16,17 +16,12 @@ from mucon.training import EpochReport
 from storage import open_store
 from sweeps.service.plan.recordings import absolute, split_facts
 from sweeps.service.run.worker import Outcome, run_trial
+from sweeps.service.trials.differences import ENVIRONMENT_FACTS, changed
 from sweeps.service.trials.folder import WHOLE_TRIAL_SHAPE, State, TrialFolder, read_versioned
 from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
 
-ENVIRONMENT_FACTS = (
-    *("python", "platform", "device", "device_name", "threads", "precision", "numerics"),
-    *("cuda", "cudnn", "driver", "tf32", "cublas_workspace"),
-    *("git_commit", "git_diff_sha256", "git_untracked"),
-)
-"""Recorded facts that can change bits, besides the versions of packages."""
 MAX_EPOCH_LINES = 10
 """Number of epochs for which a line is printed."""
 
@@ -169,19 +164,6 @@ def _compared(
         n_scores=len(old),
         environment=dict(_environment_changes(before, after)) if finished else {},
     )
-
-
-def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Key -> (before, after) of each value that differs; `nothing` for an absent one.
-
-    >>> changed({"a": 1, "b": 2}, {"a": 1, "c": 3})
-    {'b': (2, 'nothing'), 'c': ('nothing', 3)}
-    """
-    return {
-        key: (before.get(key, "nothing"), after.get(key, "nothing"))
-        for key in dict.fromkeys((*before, *after))
-        if before.get(key) != after.get(key)
-    }
 
 
 def _environment_changes(before: TrialReading, after: TrialReading) -> Iterator[tuple[str, tuple[Any, Any]]]:

@@ -96,7 +96,7 @@ def find(results: ResultsFolder, text: str, sweep: str | None = None) -> Named:
     Raises:
         InputError: no trial or several trials have that name, or there is no such sweep.
     """
-    places = list(_places(results, sweep))
+    places = list(places_of(results, sweep))
     here = _directory(text)
     if here is not None:
         return Named(reading=TrialReading(here), places=_of(places, here.identity))
@@ -136,8 +136,12 @@ def _directory(text: str) -> TrialFolder | None:
     return None
 
 
-def _places(results: ResultsFolder, sweep: str | None) -> Iterator[Place]:
-    """The cells of the sweeps whose plans can be read; with a name, those of one sweep."""
+def places_of(results: ResultsFolder, sweep: str | None = None) -> Iterator[Place]:
+    """The cells of the sweeps whose plans can be read; with a name, those of one sweep.
+
+    Raises:
+        InputError: there is no such sweep, or its plan is damaged.
+    """
     names = [folder.name for folder in results.sweeps(FILE)] if sweep is None else [sweep]
     for name in names:
         try:

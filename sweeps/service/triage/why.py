@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from mucon.checkpoint_files import of_run, trained_on
 from mucon.configuration import flatten
 from mucon.errors import InputError, counted
 from mucon.identity.fingerprint import DIGITS
-from mucon.identity.trained_on import some_ids
 from mucon.methods import method_named
 from storage import open_store
 from sweeps.service.plan.recordings import SplitFacts, split_facts
@@ -24,6 +23,7 @@ from sweeps.service.triage.naming import Named, Place, find
 from sweeps.service.triage.status import CellState
 from sweeps.service.trials import lease
 from sweeps.service.trials.cell_results import read_result
+from sweeps.service.trials.differences import Recordings, changed_settings
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
@@ -48,26 +48,6 @@ class Difference:
     what: str
     wanted: Any
     recorded: Any
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recordings:
-    """How the recordings of a split differ from those of a recorded trial.
-
-    Attributes:
-        added: ids that only the store contains.
-        removed: ids that only the recorded trial contains.
-        changed: ids of other features or another length.
-    """
-
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
-    changed: tuple[str, ...]
-
-    def __str__(self) -> str:
-        kinds = {"added": self.added, "removed": self.removed, "changed": self.changed}
-        texts = [f"{len(ids)} {kind}: {some_ids(ids)}" for kind, ids in kinds.items() if ids]
-        return "; ".join(texts) or "the same ids and features; transcripts, lengths, labels or actions differ"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,22 +276,9 @@ def _differences(place: Place, wanted: Trial | None, recorded: Mapping[str, Any]
         present = flatten(recorded["config"])
         pairs = {path: (value, present.get(path)) for path, value in cell.variant.settings.items()}
     else:
-        default = flatten(method_named(method).config().to_dict())
-        ours, theirs = (_identifying(method, config) for config in (wanted.config.to_dict(), recorded["config"]))
-        pairs = {
-            path: (ours.get(path, default.get(path)), theirs.get(path, default.get(path)))
-            for path in sorted({*ours, *theirs})
-        }
+        configs = (wanted.config.to_dict(), recorded["config"])
+        pairs = changed_settings([(method, config) for config in configs])
     return [*found, *(Difference(what=path, wanted=a, recorded=b) for path, (a, b) in pairs.items() if a != b)]
-
-
-def _identifying(method: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that decide the weights and differ from the defaults; all settings if a model of them is gone."""
-    named = method_named(method)
-    try:
-        return named.identifying(named.config.from_dict(config).canonical())
-    except InputError:
-        return {path: value for path, value in flatten(config).items() if path != "seed"}
 
 
 def _recordings(facts: SplitFacts, recorded: TrialReading) -> Recordings | None:
@@ -327,17 +294,7 @@ def _recordings(facts: SplitFacts, recorded: TrialReading) -> Recordings | None:
     if result is not None:
         scored = {row["id"]: row.get("n_frames") for row in result["per_video"]}
         pairs.append(({one.id: one.n_frames for one in facts.test}, scored))
-    if not pairs:
-        return None
-
-    def ids(chosen: Sequence[set[str]]) -> tuple[str, ...]:
-        return tuple(sorted(set().union(*chosen)))
-
-    return Recordings(
-        added=ids([now.keys() - then.keys() for now, then in pairs]),
-        removed=ids([then.keys() - now.keys() for now, then in pairs]),
-        changed=ids([{id for id in now.keys() & then.keys() if now[id] != then[id]} for now, then in pairs]),
-    )
+    return Recordings.between(pairs) if pairs else None
 
 
 def _evaluations(place: Place, reading: TrialReading) -> dict[str, Any]:

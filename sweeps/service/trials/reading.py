@@ -19,7 +19,7 @@ from sweeps.service.trials.folder import (
     read_versioned,
 )
 from sweeps.service.trials.journal import Record
-from sweeps.service.trials.json_files import UNREADABLE, damaged
+from sweeps.service.trials.json_files import ANY_KEY, UNREADABLE, damaged, read_json
 
 LOSS = "loss.total"
 ACCURACY = "progress.full.mof"
@@ -117,6 +117,16 @@ class TrialReading:
         """The result of an evaluation; None if there is none yet."""
         path = self.folder.result_path(evaluation)
         return read_result(path) if path.exists() else None
+
+    def segments(self, evaluation: str, prediction: str) -> dict[str, dict[str, Any]] | None:
+        """Video -> action names (`transcript`) and `lengths` in frames of its segments; None before the evaluation."""
+        path = self.folder.predictions_path(evaluation) / f"{prediction}.json"
+        if not path.exists():
+            return None
+        shape = {"videos": {ANY_KEY: {"transcript": [str], "lengths": [int]}}}
+        hint = "delete the trial's evaluation and run the sweep again"
+        videos: dict[str, dict[str, Any]] = read_json(path, hint=hint, shape=shape)["videos"]
+        return videos
 
     def check(self) -> None:
         """Reads all files besides the results, so that a damaged one is an error here and not at its first use."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mucon.errors import InputError, Problem, nearest
 from mucon.plots import segmentation_figure
@@ -15,7 +16,6 @@ from sweeps.service.plan.plan import Part, Plan
 from sweeps.service.report.figures.picture import Picture
 from sweeps.service.spec.figure import Figure
 from sweeps.service.tables.standing import Standing
-from sweeps.service.trials.json_files import ANY_KEY, read_json
 
 TRUTH = "ground truth"
 
@@ -106,10 +106,14 @@ def chosen_recordings(shape: Figure, test: Sequence[str], split: str) -> list[st
 
 def _predictions(cell: Cell, plan: Plan, vocabulary: Vocabulary) -> dict[str, Segmentation] | None:
     """Recording -> prediction of the cell's trial; None before its evaluation."""
-    folder = plan.results.trial(cell.identity).predictions_path(cell.evaluation)
-    path = folder / f"{cell.variant.prediction or 'full'}.json"
-    if not path.exists():
-        return None
-    shape = {"videos": {ANY_KEY: {"transcript": [str], "lengths": [int]}}}
-    videos = read_json(path, hint="delete the trial's evaluation and run the sweep again", shape=shape)["videos"]
+    videos = plan.results.reading(cell.identity).segments(cell.evaluation, cell.variant.prediction or "full")
+    return None if videos is None else as_segmentations(videos, vocabulary)
+
+
+def as_segmentations(videos: Mapping[str, Mapping[str, Any]], vocabulary: Vocabulary) -> dict[str, Segmentation]:
+    """The segmentations of `TrialReading.segments`.
+
+    Raises:
+        InputError: an action that the vocabulary lacks.
+    """
     return {id: Segmentation.of(vocabulary.ids(value["transcript"]), value["lengths"]) for id, value in videos.items()}
