@@ -2,7 +2,7 @@
 #   docker build --tag mucon:cpu .
 #   docker build --tag mucon:cuda --build-arg TORCH=cuda .
 # The digest is that of Python 3.11.16. `docker buildx imagetools inspect python:3.11-slim` prints the current one.
-ARG BASE=docker.io/library/python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7
+ARG BASE=python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7
 
 # Only the names of the dependencies, so that other changes of pyproject.toml do not install them again.
 FROM ${BASE} AS names
@@ -16,11 +16,11 @@ COPY --from=names /names.txt /
 COPY requirements.lock /
 RUN python3 -m venv --without-pip /opt/venv && \
     case "$TORCH" in \
-      cpu) index=https://download.pytorch.org/whl/cpu ;; \
-      cuda) index=https://pypi.org/simple ;; \
+      cpu) index=--index-url=https://download.pytorch.org/whl/cpu ;; \
+      cuda) index= ;; \
       *) echo "TORCH is cpu or cuda, got $TORCH" >&2; exit 1 ;; \
     esac && \
-    python3 -m pip --python /opt/venv/bin/python install --quiet --no-deps --index-url $index \
+    python3 -m pip --python /opt/venv/bin/python install --quiet --no-deps $index \
       "$(grep ^torch== /requirements.lock)" && \
     python3 -m pip --python /opt/venv/bin/python install --quiet --requirement /names.txt --constraint /requirements.lock && \
     cd /opt/venv/lib/python3.*/site-packages && \
