@@ -6,6 +6,7 @@ Importing this module takes seconds; `Tracker.open` does it.
 from __future__ import annotations
 
 import contextlib
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 from sweeps.service.text import redacted
 from sweeps.service.track.content.changes import WRITER_TAG, Run
 from sweeps.service.track.content.records import DataSet, Point
+from sweeps.service.track.content.versions import TRIALS_TAG, Version
 from sweeps.service.track.moved import follow
 from sweeps.service.track.server import (
     ServerError,
@@ -27,7 +29,8 @@ set_environment()  # mlflow reads its environment when it is imported
 
 import requests  # noqa: E402  # mlflow's own client
 from mlflow import MlflowClient  # noqa: E402
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag  # noqa: E402
+from mlflow.artifacts import download_artifacts  # noqa: E402
+from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelOutput, Metric, Param, RunTag  # noqa: E402
 from mlflow.exceptions import MlflowException  # noqa: E402
 
 UPLOAD_SECONDS = 45.0
@@ -145,17 +148,79 @@ class Client:
         return [Point(metric.key, metric.value, metric.timestamp, metric.step) for metric in history]
 
     def registered(self) -> set[str]:
-        """The identities of the trials from whose runs models were registered."""
-        runs, token = set(), None
+        """The identities of the trials whose weights registered models have, or from whose runs they come."""
+        versions = self.versions()
+        with self._request():
+            tags = [self._client.get_run(run).data.tags for run in {one.run_id for one in versions if one.run_id}]
+        named = {trial for one in versions for trial in one.tags.get(TRIALS_TAG, "").split(",") if trial}
+        return named | {run["trial"] for run in tags if "trial" in run}
+
+    def versions(self, name: str | None = None) -> list[Version]:
+        """The versions of a registered model, or of all; the oldest first."""
+        versions: list[Version] = []
+        token = None
+        condition = None if name is None else f"name = '{name}'"
         with self._request():
             while True:
-                page = self._client.search_model_versions(max_results=RUNS_PER_PAGE, page_token=token)
-                runs |= {version.run_id for version in page if version.run_id}
+                page = self._client.search_model_versions(condition, max_results=RUNS_PER_PAGE, page_token=token)
+                versions += map(_version, page)
                 token = page.token
                 if not token:
-                    break
-            tags = [self._client.get_run(run).data.tags for run in runs]
-        return {run["trial"] for run in tags if "trial" in run}
+                    return sorted(versions, key=lambda one: (one.name, int(one.version)))
+
+    def version(self, name: str, number: str | None, alias: str | None) -> Version | None:
+        """The version of a registered model with a number, or with an alias; None if there is none."""
+        with self._request():
+            try:
+                if number is not None:
+                    return _version(self._client.get_model_version(name, number))
+                return _version(self._client.get_model_version_by_alias(name, str(alias)))
+            except MlflowException as error:
+                if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+                    return None
+                raise
+
+    def register(self, run_id: str, folder: Path, name: str, tags: Mapping[str, str], description: str) -> Version:
+        """Uploads a folder in MLflow's format as a model of a run, and registers it as a new version.
+
+        Args:
+            run_id: the run.
+            folder: the folder.
+            name: name of the registered model; it is created if there is none.
+            tags: tags of the model and the version.
+            description: text of the version, in Markdown.
+        """
+        with self._request(UPLOAD_SECONDS):
+            model = self._client.create_logged_model(
+                self.experiment, name=name, source_run_id=run_id, tags=dict(tags), model_type="action segmentation"
+            )
+            self._client.log_model_artifacts(model.model_id, str(folder))
+            self._client.finalize_logged_model(model.model_id, "READY")
+            self._client.log_outputs(run_id, [LoggedModelOutput(model.model_id, step=0)])
+            with contextlib.suppress(MlflowException):  # it exists, or the next request says what is wrong
+                self._client.create_registered_model(name)
+            version = self._client.create_model_version(
+                name,
+                model.artifact_location,
+                run_id,
+                tags=dict(tags),
+                description=description,
+                model_id=model.model_id,
+            )
+        return _version(version)
+
+    def set_alias(self, name: str, alias: str, version: str) -> None:
+        """Moves an alias to a version of a registered model; removes it from the one that had it."""
+        with self._request():
+            self._client.set_registered_model_alias(name, alias, version)
+
+    def download(self, version: Version, path: str, target: Path) -> None:
+        """Copies a folder in the files of a version into an existing folder."""
+        with self._request(UPLOAD_SECONDS), tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            place = self._client.get_model_version_download_uri(version.name, version.version).rstrip("/")
+            found = download_artifacts(f"{place}/{path}", dst_path=scratch, tracking_uri=self._uri)
+            for item in Path(found).iterdir():
+                item.rename(target / item.name)
 
     def log_data(self, run_id: str, data: DataSet) -> None:
         """Sets the recordings as the run's input."""
@@ -239,6 +304,12 @@ def _said(error: BaseException) -> str:
             return "the connection was refused or broken"
         cause = cause.__cause__ or cause.__context__
     return redacted(str(error)) or type(error).__name__
+
+
+def _version(version: Any) -> Version:
+    return Version(
+        name=version.name, version=str(version.version), run_id=version.run_id or "", tags=dict(version.tags)
+    )
 
 
 def _run(run: Any) -> Run:

@@ -24,6 +24,7 @@ MAX_MESSAGE_CHARACTERS = 300
 SQLITE_HEADER = b"SQLite format 3\x00"
 
 ENVIRONMENT = {
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # the tracker retries; the default blocks for four minutes

@@ -1,1 +1,1 @@
-"""The commands that turn trials of a sweep into a model for others."""
+"""The commands that turn a trial of a sweep into a model for others."""
