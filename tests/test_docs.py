@@ -96,7 +96,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def run(line: str) -> int:
-    """Runs a command in this process; a sweep as a dry run, and a second command with the output of the first."""
+    """Runs a command in this process; a sweep as a dry run, and a second command with the output of the first.
+
+    Of the commands beside sweeps, `compare` is run for real.
+    """
     first, _, second = line.partition(" | ")
     if second:
         given = subprocess.run(shlex.split(first), capture_output=True, check=True).stdout
@@ -107,7 +110,7 @@ def run(line: str) -> int:
     if program == "mucon":
         return cli.main(words)
     if program == "mucon-sweeps":
-        return sweeps_cli.main(None, [*words, "--dry-run"])
+        return sweeps_cli.main(None, words if words[0] == "compare" else [*words, "--dry-run"])
     assert program == "python", line
     experiment = importlib.import_module(words[0].removesuffix(".py").replace("/", ".")).EXPERIMENT
     return sweeps_cli.main(experiment, [*words[1:], "--dry-run"])
@@ -119,7 +122,9 @@ def test_every_command_runs_and_the_library_examples_work(place: Path, capsys: p
     for line in dict.fromkeys(lines):  # a command that several pages show is run once
         assert run(line) == 0, (line, capsys.readouterr().err)
         printed = capsys.readouterr().out
-        if "--dry-run" in line or line.split(" | ")[-1].split()[0] != "mucon":
+        if "mucon-sweeps compare" in line:
+            assert "runs/tug" in printed
+        elif "--dry-run" in line or line.split(" | ")[-1].split()[0] != "mucon":
             assert "missing" in printed, line
         elif " predict " in line and " --out " not in line:
             assert "SEATED" in printed
@@ -127,6 +132,7 @@ def test_every_command_runs_and_the_library_examples_work(place: Path, capsys: p
     for folder, kinds in OUTPUTS.items():
         assert sorted(path.suffix for path in (place / folder).glob("s*")) == sorted(kinds), folder
     assert (place / "segments.png").stat().st_size > 10_000
+    assert (place / "why.html").stat().st_size > 10_000
     for page in PAGES:
         for example in code_blocks(page.read_text(encoding="utf-8"), "python"):
             environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -93,6 +93,11 @@ def document(
     return "\n".join(parts) + "\n"
 
 
+def notes(lines: Iterable[str]) -> str:
+    """Notes below a table or a figure as a list; empty without notes."""
+    return _list([("", line) for line in lines])
+
+
 def inline_svg(picture: Picture, svg: str) -> str:
     """Converts an SVG file of matplotlib to an inline element with unique ids and the page's colours.
 
@@ -133,7 +138,7 @@ def _about(plan: Plan, trainings: Mapping[str, Training]) -> Iterator[str]:
 def _table_sections(standing: Standing, pictures: Mapping[str, Sequence[Picture]]) -> Iterator[tuple[str, str, str]]:
     for name, table in standing.tables.items():
         short = _list([*(("", note) for note in table.notes.about), *(("missing", n) for n in table.notes.missing)])
-        long = _list([("", note) for note in table.notes.differences])
+        long = notes(table.notes.differences)
         folded = f"<details><summary>Significant differences</summary>{long}</details>" if long else ""
         figures = [_figure(picture, standing.plan.folder) for picture in pictures[name]]
         yield f"table-{escape(name)}", table.title, "\n".join([score_table(table), short, folded, *figures])
@@ -166,7 +171,7 @@ def _other_sections(standing: Standing, trainings: Mapping[str, Training]) -> It
         items = "".join(f"<li class=missing>{'<br>'.join(lines)}</li>" for lines in causes)
         yield "failures", f"Causes of failures ({len(groups)})", f"<ul class='notes'>{items}</ul>"
     table = trials_table(scored_trials(standing, trainings), score_columns(plan))
-    yield "trials", "Trials", table + _list([("", note) for note in _TRIAL_NOTES])
+    yield "trials", "Trials", table + notes(_TRIAL_NOTES)
     yield "configuration", "Configuration", "\n".join(_configuration(plan, trainings))
     yield "environment", "Environment", _environment(trainings)
 

@@ -26,6 +26,10 @@ _EXACT_UP_TO = 50
 """Differing videos up to which Wilcoxon's distribution is exact."""
 
 
+Rows = Sequence[Mapping[str, Any]]
+"""`per_video` of a result: for each video `id` and prediction -> metric -> value, None if undefined."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
     """A metric of two trained models.
@@ -34,59 +38,81 @@ class Compared:
         metric: the metric.
         first: mean over the compared units of the first model, in the unit of the result files.
         second: that of the second model.
-        outcome: the test of their difference, adjusted by Holm over the metrics; direction 1: the first is better.
+        outcome: the test of their difference, adjusted by Holm over all tests; direction 1: the first is better.
+        videos: ids of the videos that both models define.
     """
 
     metric: Metric
     first: float
     second: float
     outcome: Outcome
+    videos: tuple[str, ...] = ()
 
 
 def compare_models(
-    first: Sequence[Mapping[str, Any]],
-    second: Sequence[Mapping[str, Any]],
+    first: Rows, second: Rows, prediction: str, metrics: Sequence[Metric], groups: Mapping[str, str] | None = None
+) -> tuple[Compared, ...]:
+    """Compares two trained models, see `compare_pairs`."""
+    return compare_pairs([(first, second)], prediction, metrics, groups)[0]
+
+
+def compare_pairs(
+    pairs: Sequence[tuple[Rows, Rows]],
     prediction: str,
     metrics: Sequence[Metric],
     groups: Mapping[str, str] | None = None,
-) -> tuple[Compared, ...]:
-    """Compares two trained models on the videos that both were evaluated on.
+) -> list[tuple[Compared, ...]]:
+    """Compares pairs of trained models, each on the videos that both were evaluated on; Holm over all tests.
 
     Args:
-        first: `per_video` of the first model's result: for each video `id` and prediction -> metric -> value.
-        second: that of the second model.
+        pairs: `per_video` of the results of the first and the second model.
         prediction: name of the compared prediction.
         metrics: the compared metrics; those that are undefined for every video are left out.
         groups: video -> group, such as the subject. Videos of one group are not independent: with groups, the compared
             units are the groups, each with the mean of its videos.
 
     Raises:
-        InputError: the models have no video in common.
+        InputError: the models of a pair have no video in common.
     """
-    rows = [{row["id"]: row.get(prediction, {}) for row in result} for result in (first, second)]
-    common = sorted(rows[0].keys() & rows[1].keys())
+    found = [_tested(pair, prediction, metrics, groups) for pair in pairs]
+    adjusted = iter(holm([one.outcome.p for tested in found for one in tested]))
+    return [
+        tuple(replace(one, outcome=replace(one.outcome, adjusted_p=next(adjusted))) for one in tested)
+        for tested in found
+    ]
+
+
+def _tested(
+    pair: tuple[Rows, Rows], prediction: str, metrics: Sequence[Metric], groups: Mapping[str, str] | None
+) -> list[Compared]:
+    first, second = ({row["id"]: row.get(prediction, {}) for row in rows} for rows in pair)
+    common = sorted(first.keys() & second.keys())
     if not common:
-        raise InputError(
-            Problem(
-                rule="mismatch", place="test videos", value=0, message="the two models have no test video in common"
-            )
-        )
-    pairs = []
+        message = "the two models have no test video in common"
+        raise InputError(Problem(rule="mismatch", place="test videos", value=0, message=message))
+    compared = []
     for metric in metrics:
-        values: dict[str, list[tuple[float, float]]] = {}
-        for id in common:
-            ours, theirs = (row[id].get(metric.name) for row in rows)
-            if ours is not None and theirs is not None:
-                values.setdefault(id if groups is None else groups[id], []).append((ours, theirs))
-        if values:
-            means = np.array([np.mean(unit, axis=0) for unit in values.values()])
+        of_both = {id: (first[id].get(metric.name), second[id].get(metric.name)) for id in common}
+        defined = {id: values for id, values in of_both.items() if None not in values}
+        if defined:
+            means = unit_means(defined, groups)
             outcome = wilcoxon_over_videos(*means.T, higher_is_better=metric.higher_is_better)
-            pairs.append((metric, means.mean(axis=0), outcome))
-    adjusted = holm([outcome.p for _, _, outcome in pairs])
-    return tuple(
-        Compared(metric=metric, first=ours, second=theirs, outcome=replace(outcome, adjusted_p=p))
-        for (metric, (ours, theirs), outcome), p in zip(pairs, adjusted, strict=True)
-    )
+            ours, theirs = map(float, means.mean(axis=0))
+            compared.append(Compared(metric=metric, first=ours, second=theirs, outcome=outcome, videos=tuple(defined)))
+    return compared
+
+
+def unit_means(values: Mapping[str, ArrayLike], groups: Mapping[str, str] | None) -> Floats:
+    """The mean of each group of videos, or the value of each video without groups: `[U, ...]`.
+
+    Args:
+        values: video -> value or values, at least one video.
+        groups: as for `compare_pairs`.
+    """
+    units: dict[str, list[ArrayLike]] = {}
+    for id, value in values.items():
+        units.setdefault(id if groups is None else groups[id], []).append(value)
+    return np.array([np.mean(np.asarray(unit, dtype=np.float64), axis=0) for unit in units.values()])
 
 
 def wilcoxon_over_videos(

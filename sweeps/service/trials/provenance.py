@@ -6,6 +6,7 @@ import functools
 import hashlib
 import importlib.metadata
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -122,6 +123,16 @@ def find_source(root: Path = ROOT) -> Source:
     except (OSError, subprocess.SubprocessError):
         return Source()
     return Source(commit, patch, tuple(untracked.splitlines()))
+
+
+def changed_files(first: str, second: str, root: Path = ROOT) -> list[str]:
+    """The files that differ between two commits; empty if the repository does not have both."""
+    if not (root / ".git").exists() or not all(re.fullmatch("[0-9a-f]{40}", commit) for commit in (first, second)):
+        return []
+    try:
+        return _git(root, "diff", "--name-only", "--no-ext-diff", first, second).decode().splitlines()
+    except (OSError, subprocess.SubprocessError):
+        return []
 
 
 def _git(root: Path, *arguments: str) -> bytes:

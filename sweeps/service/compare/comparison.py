@@ -1,0 +1,205 @@
+"""The comparison of models as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mucon.metrics.catalogue import METRICS, Metric, metric_of
+from storage import StoreError, open_store
+from sweeps.service.compare.actions import Confusion, Recall, confusions, recalls
+from sweeps.service.compare.differences import Difference, differences
+from sweeps.service.compare.entrants import Entrant
+from sweeps.service.compare.noise import Noise, noise
+from sweeps.service.stats.videos import Compared, compare_pairs
+from sweeps.service.trials.differences import Recordings
+
+FORMAT_VERSION = 1
+BOUNDARIES = ("boundary_error_frames", "boundary_error_median_frames")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoDifference:
+    """A metric of one video in two entrants, in the unit of the result files."""
+
+    id: str
+    first: float
+    second: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """The first entrant and another one.
+
+    Attributes:
+        second: the other entrant.
+        recordings: how its scored recordings differ from the first one's; None if they are the same.
+        n_common: number of videos that both are scored on; 0 for other tasks.
+        metrics: the metrics of both with their tests.
+        noise: metric -> the difference beside the spread over seeds.
+        videos: the videos by the deciding metric, the largest difference first.
+    """
+
+    second: Entrant
+    recordings: Recordings | None
+    n_common: int
+    metrics: tuple[Compared, ...] = ()
+    noise: Mapping[str, Noise]
+    videos: tuple[VideoDifference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Models beside the first one.
+
+    Attributes:
+        entrants: the compared models.
+        prediction: the compared prediction.
+        metric: the metric that orders the videos.
+        unit: `videos`, or `subjects` if the store has groups.
+        differences: recorded facts in which the entrants differ.
+        pairs: the first entrant with each other one.
+        recalls: by action.
+        confusions: by pair of actions.
+    """
+
+    entrants: tuple[Entrant, ...]
+    prediction: str
+    metric: Metric
+    unit: str
+    differences: tuple[Difference, ...]
+    pairs: tuple[Pair, ...]
+    recalls: tuple[Recall, ...]
+    confusions: tuple[Confusion, ...]
+
+    @property
+    def n_tests(self) -> int:
+        """Number of tests over which p is adjusted."""
+        return sum(len(pair.metrics) for pair in self.pairs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "format_version": FORMAT_VERSION,
+            "prediction": self.prediction,
+            "metric": self.metric.name,
+            "unit": self.unit,
+            "models": [
+                {"name": one.name, "trainings": [training.name for training in one.trainings], "row": one.row or None}
+                for one in self.entrants
+            ],
+            "differences": [asdict(one) for one in self.differences],
+            "pairs": [_pair_dict(pair) for pair in self.pairs],
+            "recall": [asdict(one) for one in self.recalls],
+            "confusions": [asdict(one) for one in self.confusions],
+        }
+
+
+def compare(entrants: Sequence[Entrant], prediction: str, metric: str) -> Comparison:
+    """Compares entrants with the first one.
+
+    Args:
+        entrants: at least two.
+        prediction: the compared prediction.
+        metric: name of the metric that orders the videos.
+
+    Raises:
+        InputError: an unknown metric, or a training of an unknown method.
+    """
+    chosen = metric_of(metric)
+    rows = [entrant.per_video(prediction) for entrant in entrants]
+    tasks = [_task(entrant) for entrant in entrants]
+    metrics = [one for one in METRICS if one == chosen or one.name in BOUNDARIES or _is_shown(one, tasks[0])]
+    ids = [{row["id"] for row in of} for of in rows]
+    groups = _groups(entrants[0], set().union(*ids))
+    common = [len(ids[0] & of) if task == tasks[0] else 0 for of, task in zip(ids, tasks, strict=True)]
+    tested = iter(
+        compare_pairs(
+            [(rows[0], of) for of, n in zip(rows[1:], common[1:], strict=True) if n], prediction, metrics, groups
+        )
+    )
+    pairs = []
+    for other, of, n in zip(entrants[1:], rows[1:], common[1:], strict=True):
+        found = next(tested) if n else ()
+        now, then = ({row["id"]: row["n_frames"] for row in table} for table in (of, rows[0]))
+        recordings = Recordings.between([(now, then)])
+        pairs.append(
+            Pair(
+                second=other,
+                recordings=None if recordings.are_same else recordings,
+                n_common=n,
+                metrics=found,
+                noise={one.metric.name: noise(entrants[0], other, one, prediction, groups) for one in found},
+                videos=_videos(rows[0], of, prediction, metric) if n else (),
+            )
+        )
+    return Comparison(
+        entrants=tuple(entrants),
+        prediction=prediction,
+        metric=chosen,
+        unit="videos" if groups is None else "subjects",
+        differences=differences(entrants),
+        pairs=tuple(pairs),
+        recalls=recalls(entrants, prediction),
+        confusions=confusions(entrants, prediction),
+    )
+
+
+def _is_shown(metric: Metric, task: str) -> bool:
+    return task in metric.printed and not metric.ignores_background
+
+
+def _task(entrant: Entrant) -> str:
+    return str(entrant.first.result.get("task", "segmentation"))
+
+
+def _videos(
+    first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]], prediction: str, metric: str
+) -> tuple[VideoDifference, ...]:
+    values = [{row["id"]: row.get(prediction, {}).get(metric) for row in rows} for rows in (first, second)]
+    found = [
+        VideoDifference(id=id, first=value, second=other)
+        for id, value in values[0].items()
+        if value is not None and (other := values[1].get(id)) is not None
+    ]
+    return tuple(sorted(found, key=lambda one: (-abs(one.second - one.first), one.id)))
+
+
+def _groups(entrant: Entrant, ids: set[str]) -> dict[str, str] | None:
+    """Video -> its group in the entrant's store; None if the store is elsewhere now or lacks a group."""
+    try:
+        store = open_store(entrant.first.trial["store"])
+        groups = {id: store.record(id).group for id in sorted(ids)}
+    except (StoreError, KeyError, OSError):
+        return None
+    return {id: group for id, group in groups.items() if group is not None} if groups and all(groups.values()) else None
+
+
+def _pair_dict(pair: Pair) -> dict[str, Any]:
+    metrics = []
+    for one in pair.metrics:
+        noise_of = pair.noise[one.metric.name]
+        metrics.append(
+            {
+                "metric": one.metric.name,
+                "first": one.first,
+                "second": one.second,
+                "n_videos": len(one.videos),
+                "p": one.outcome.adjusted_p,
+                "reason": one.outcome.reason,
+                "seed_noise": {
+                    "limit": noise_of.limit,
+                    "inside": noise_of.is_inside,
+                    "rows": [asdict(spread) for spread in noise_of.spreads],
+                },
+            }
+        )
+    return {
+        "second": pair.second.name,
+        "comparable": pair.recordings is None and pair.n_common > 0,
+        "recordings": None if pair.recordings is None else asdict(pair.recordings),
+        "n_common": pair.n_common,
+        "metrics": metrics,
+        "videos": [asdict(one) for one in pair.videos],
+    }

@@ -1,0 +1,239 @@
+"""What is compared: trials, runs, exported models, and rows of sweeps with all their seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mucon.checkpoint_files import exists, of_run, trained_on
+from mucon.configuration import DEFAULT_METHOD
+from mucon.errors import InputError, Problem, nearest
+from mucon.identity.trained_on import TrainedOn
+from sweeps.service.triage.naming import Place, places_of
+from sweeps.service.trials.reading import TrialReading
+from sweeps.service.trials.results_folder import ResultsFolder
+
+Segments = Mapping[str, Mapping[str, Any]]
+"""Video -> action names (`transcript`) and `lengths` in frames, see `TrialReading.segments`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """A trained model with one evaluation.
+
+    Attributes:
+        name: identity of the trial, or folder.
+        trial: what was trained, as in trial.json; entries may be missing.
+        environment: where it was trained; empty if unknown.
+        result: the evaluation, as in result.json.
+        segments: returns the segments of a prediction; None if they are not recorded.
+        trained_on: the data of the training; None if they are not recorded.
+        patch: `git diff` of the working copy that trained it; empty without one.
+    """
+
+    name: str
+    trial: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    result: Mapping[str, Any]
+    segments: Callable[[str], Segments | None]
+    trained_on: TrainedOn | None = None
+    patch: str = ""
+
+    @property
+    def method(self) -> str:
+        """Name of the method."""
+        return str(self.trial.get("method", DEFAULT_METHOD))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entrant:
+    """One side of a comparison.
+
+    Attributes:
+        name: as it is printed.
+        trainings: one, or the finished seeds of a row.
+        row: `SWEEP: ROW, split SPLIT`; empty if no sweep contains it.
+        seeds: seed -> `per_video` of each finished training of the row on the split; empty without a row.
+    """
+
+    name: str
+    trainings: tuple[Training, ...]
+    row: str = ""
+    seeds: Mapping[int, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+
+    @property
+    def first(self) -> Training:
+        """The training whose segmentations are drawn."""
+        return self.trainings[0]
+
+    def per_video(self, prediction: str) -> list[dict[str, Any]]:
+        """Each video with the scores of a prediction, as means over the trainings, where all define them."""
+        tables = [{row["id"]: row for row in training.result["per_video"]} for training in self.trainings]
+        common = [id for id in tables[0] if all(id in table for table in tables)]
+        rows = []
+        for id in common:
+            scores = [table[id].get(prediction, {}) for table in tables]
+            values = {name: [one.get(name) for one in scores] for name in scores[0]}
+            means = {name: sum(of) / len(of) if None not in of else None for name, of in values.items()}
+            rows.append({"id": id, "n_frames": tables[0][id].get("n_frames"), prediction: means})
+        return rows
+
+
+def entrant(
+    results: ResultsFolder, text: str, prediction: str, *, split: str = "1", store: Path | None = None
+) -> Entrant:
+    """The trial, run, exported model or row that a text names.
+
+    Args:
+        results: the results folder.
+        text: identity or directory of a trial, folder of a run or of an exported model, or `SWEEP:ROW`.
+        prediction: the compared prediction.
+        split: split of a row.
+        store: where a run is scored; by default the store it was trained on.
+
+    Raises:
+        InputError: nothing has that name, nothing is evaluated yet, or there is no such prediction.
+    """
+    sweep, colon, row = text.partition(":")
+    if colon and (results.sweep(sweep) / "plan.json").exists():
+        found = _row(results, text, sweep, row.strip(), split)
+    else:
+        found = _alone(results, text, store)
+    for training in found.trainings:
+        _check_prediction(training, prediction)
+    return found
+
+
+def _alone(results: ResultsFolder, text: str, store: Path | None) -> Entrant:
+    """A trial with the other seeds of its row, or a model outside of results folders."""
+    try:
+        reading = TrialReading(results.find_trial(text))
+    except InputError:
+        if not exists(of_run(Path(text))):
+            raise
+        return Entrant(name=text, trainings=(_scored(Path(text), store),))
+    result = reading.first_result
+    if result is None:
+        place = str(reading.folder.path)
+        raise InputError(Problem(rule="missing", place=place, message="the trial has no result yet"))
+    training = _training(reading, result)
+    own = ResultsFolder(reading.folder.path.parent.parent)
+    key = (training.name, result.get("evaluation"))
+    places = list(places_of(own))
+    shown = [one for one in places if (one.cell.identity, one.cell.evaluation) == key]
+    if not shown:
+        return Entrant(name=training.name, trainings=(training,))
+    row = _of_row(places, shown[0])
+    seeds = {one.cell.seed: of["per_video"] for one in row if (of := _result(own, one)) is not None}
+    return Entrant(name=training.name, trainings=(training,), row=_title(shown[0]), seeds=seeds)
+
+
+def _row(results: ResultsFolder, text: str, sweep: str, row: str, split: str) -> Entrant:
+    places = list(places_of(results, sweep))
+    of_row = [one for one in places if row in (one.cell.variant.name, f"{one.table}: {one.cell.variant.name}")]
+    chosen = [one for one in of_row if one.cell.split == split]
+    if not chosen:
+        names = sorted({one.cell.split if of_row else one.cell.variant.name for one in of_row or places})
+        value = split if of_row else row
+        message = f"unknown {'split' if of_row else 'row'} {value!r}{nearest(value, names)}"
+        raise InputError(Problem(rule="unknown", place=sweep, value=value, message=message))
+    tables = sorted({one.table for one in chosen})
+    if len(tables) > 1:
+        message, hint = f"several tables have the row {row!r}", f"write {sweep}:{tables[0]}: {row}"
+        raise InputError(Problem(rule="duplicate", place=sweep, value=row, message=message, hint=hint))
+    cells = _of_row(places, chosen[0])
+    found = [(place, of) for place in cells if (of := _result(results, place)) is not None]
+    if not found:
+        message = "no seed of this row has a result yet"
+        raise InputError(Problem(rule="missing", place=sweep, value=row, message=message))
+    trainings = tuple(_training(results.reading(place.cell.identity), of) for place, of in found)
+    seeds = {place.cell.seed: of["per_video"] for place, of in found}
+    return Entrant(name=text, trainings=trainings, row=_title(chosen[0]), seeds=seeds)
+
+
+def _of_row(places: Sequence[Place], place: Place) -> list[Place]:
+    """The seeds of a cell's row on its split."""
+    key = (place.sweep, place.table, place.cell.variant.labels, place.cell.split)
+    return [one for one in places if (one.sweep, one.table, one.cell.variant.labels, one.cell.split) == key]
+
+
+def _title(place: Place) -> str:
+    return f"{place.sweep}: {place.cell.variant.name}, split {place.cell.split}"
+
+
+def _result(results: ResultsFolder, place: Place) -> dict[str, Any] | None:
+    return results.reading(place.cell.identity).result(place.cell.evaluation)
+
+
+def _training(reading: TrialReading, result: Mapping[str, Any]) -> Training:
+    folder = reading.folder
+    evaluation = str(result["evaluation"])
+    checkpoint = of_run(folder.run_path)
+    patch = folder.patch_path.read_text(encoding="utf-8", errors="replace") if folder.patch_path.exists() else ""
+    return Training(
+        name=folder.identity,
+        trial=reading.trial,
+        environment=reading.training_environment or reading.environment,
+        result=result,
+        segments=lambda prediction: reading.segments(evaluation, prediction),
+        trained_on=trained_on(checkpoint) if exists(checkpoint) else None,
+        patch=patch,
+    )
+
+
+def _scored(folder: Path, store: Path | None) -> Training:
+    """A run or an exported model, scored now on the test part of its split.
+
+    Raises:
+        InputError: a damaged folder, or recordings that are not there or do not fit the model.
+    """
+    import mucon
+    from mucon.device import usable_cpus
+    from mucon.evaluation import evaluate
+    from mucon.library import load_predictor
+    from mucon.videos import check_same_data, videos_of, vocabulary_of
+    from storage import open_store
+
+    predictor = load_predictor(folder, "cpu")
+    data = predictor.trained_on
+    place = store or (data and data.source.store)
+    if not place or data is None or data.source.split is None:
+        message, hint = "its store or split is not recorded", "pass a run of this version, and its store with --store"
+        raise InputError(Problem(rule="missing", place=str(folder), message=message, hint=hint))
+    opened, split = open_store(Path(place)), data.source.split
+    check_same_data(predictor.vocabulary, predictor.dim, vocabulary_of(opened), opened.manifest.dim)
+    evaluation = evaluate(
+        predictor,
+        videos_of(opened, split, "test"),
+        fps=opened.manifest.fps,
+        training_videos=videos_of(opened, split, "train"),
+        threads=usable_cpus(),
+    )
+    actions = predictor.vocabulary.actions
+    segments = {
+        prediction: {
+            id: {"transcript": [actions[action] for action in one.transcript], "lengths": one.lengths.tolist()}
+            for id, one in of.items()
+        }
+        for prediction, of in evaluation.segmentations.items()
+    }
+    config = predictor.config.to_dict()
+    trial = {"method": predictor.method, "config": config, "split": split, "seed": config.get("seed")}
+    return Training(
+        name=str(folder),
+        trial={**trial, "part": "test", "store": str(opened.path)},
+        environment={},
+        result={**evaluation.to_dict(), "evaluation_version": mucon.EVALUATION},
+        segments=segments.get,
+        trained_on=data,
+    )
+
+
+def _check_prediction(training: Training, prediction: str) -> None:
+    rows = training.result["per_video"]
+    if not any(prediction in row for row in rows):
+        known = ", ".join(sorted({name for row in rows for name, value in row.items() if isinstance(value, dict)}))
+        expected = f"a prediction of it: {known}"
+        raise InputError(Problem(rule="unknown", place=training.name, value=prediction, expected=expected))

@@ -1,0 +1,163 @@
+"""`mucon-sweeps compare`: trained trials of two rows, a run beside them, and planted results."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mucon.config import TrainConfig
+from sweeps.service.cli import main
+from sweeps.service.compare.comparison import Comparison, compare
+from sweeps.service.compare.differences import KINDS
+from sweeps.service.compare.entrants import Entrant, Training, entrant
+from sweeps.service.compare.terminal import lines
+from sweeps.service.plan.plan import make_plan
+from sweeps.service.run.worker import run_trial
+from sweeps.service.spec.columns import Column, Variant
+from sweeps.service.spec.experiment import Experiment
+from sweeps.service.trials.results_folder import ResultsFolder
+from tests.helpers.refusals import refused
+from tests.sweeps import small
+
+ROWS: dict[str, dict[str, Any]] = {"smooth": {"loss.smoothing": 0.3}, "short": {"training.epochs": 1}}
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_store: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[ResultsFolder, dict[str, list[str]]]:
+    """Two rows with two seeds each; row -> identities."""
+    results = ResultsFolder(tmp_path_factory.mktemp("compare") / "results")
+    shape = Experiment(
+        name="two",
+        title="Two rows",
+        label_titles=("Row",),
+        variants=tuple(Variant(labels=(row,), settings=own) for row, own in ROWS.items()),
+        columns=(Column(metric="mof"),),
+    )
+    settings = {path: value for path, value in small.TINY.items() if path != "training.epochs"}
+    plan, trials = make_plan(
+        shape,
+        store=tiny_store,
+        base=lambda *_: TrainConfig().override("training.epochs", 3),
+        settings=settings,
+        seeds=(1, 2),
+        splits=("1",),
+        results=results,
+    )
+    plan.write()
+    rows: dict[str, list[str]] = {}
+    for cell in plan.cells:
+        run_trial(trials[cell.key], results, device="cpu")
+        rows.setdefault(cell.variant.name, []).append(cell.identity)
+    return results, rows
+
+
+def compared(results: ResultsFolder, *texts: str, **options: Any) -> Comparison:
+    return compare([entrant(results, text, "full", **options) for text in texts], "full", "mof")
+
+
+def test_rows_and_trials_differ_in_settings_before_seeds_and_beside_the_spread_of_their_seeds(
+    trained: tuple[ResultsFolder, dict[str, list[str]]],
+) -> None:
+    results, rows = trained
+    found = compared(results, "two:smooth", "two:short", rows["smooth"][0])
+    differ = [(one.kind, one.what, one.values) for one in found.differences]
+    assert differ == [
+        ("settings", "loss.smoothing", ("0.3", "0.1", "0.3")),
+        ("settings", "training.epochs", ("3", "1", "3")),
+        ("seed", "seed", ("1, 2", "1, 2", "1")),
+    ]
+    by_seed = [of for entrant in found.entrants[:2] for of in entrant.seeds.values()]
+    means = [sum(row["full"]["mof"] for row in of) / 3 for of in by_seed]
+    mof = found.pairs[0].noise["mof"]
+    assert mof.difference == pytest.approx((means[2] + means[3] - means[0] - means[1]) / 2)
+    assert [(one.n, one.low, one.high) for one in mof.spreads] == [
+        (2, pytest.approx(min(of)), pytest.approx(max(of))) for of in (means[:2], means[2:])
+    ]
+    deviation = sum((a - b) ** 2 / 4 for a, b in (means[:2], means[2:])) ** 0.5
+    assert mof.limit == pytest.approx(4.302653 * deviation)  # Student's t, 2 degrees of freedom
+    assert len(found.pairs[1].noise["mof"].spreads) == 1  # both are of one row
+
+
+def test_a_run_is_scored_as_its_trial_was(trained: tuple[ResultsFolder, dict[str, list[str]]]) -> None:
+    results, rows = trained
+    identity = rows["smooth"][0]
+    run = str(results.trial(identity).checkpoint_path)
+    found = compared(results, identity, run)
+    assert [(one.kind, one.what) for one in found.differences] == [("machine", "environment")]
+    assert {one.outcome.adjusted_p for one in found.pairs[0].metrics} == {None}
+    assert all(one.first == one.second for one in found.pairs[0].videos)
+    assert found.entrants[1].first.segments("full") == found.entrants[0].first.segments("full")
+    assert not any(one.change for one in (*found.recalls, *found.confusions))
+
+
+def test_the_command_writes_a_page_with_bars_and_prints_json(
+    trained: tuple[ResultsFolder, dict[str, list[str]]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results, rows = trained
+    page = tmp_path / "why.html"
+    line = ["compare", rows["smooth"][0], rows["short"][0], "--results", str(results.path)]
+    assert main(arguments=[*line, "--html", str(page), "--json"]) == 0
+    value = json.loads(capsys.readouterr().out)
+    assert (value["format_version"], value["pairs"][0]["comparable"]) == (1, True)
+    assert {one["metric"] for one in value["pairs"][0]["metrics"]} >= {"mof", "edit"}
+    text = page.read_text(encoding="utf-8")
+    assert "ground truth" in text
+    assert text.count("<svg role") == 1
+    assert "http://" not in text.replace("http://www.w3.org", "")
+
+
+def planted(name: str, videos: dict[str, float], **result: Any) -> Entrant:
+    rows = [{"id": id, "n_frames": 50, "full": {"mof": value}} for id, value in videos.items()]
+    whole = {"per_video": rows, **result}
+    trial = {"config": {}, "split": "1", "seed": 1}
+    training = Training(name=name, trial=trial, environment={}, result=whole, segments=lambda _: None)
+    return Entrant(name=name, trainings=(training,))
+
+
+def test_scores_on_other_recordings_are_not_comparable() -> None:
+    videos = {f"v{i}": 0.5 + 0.01 * i for i in range(8)}
+    first = planted("a", videos)
+    other = planted("b", {**{id: value + 0.1 for id, value in videos.items() if id != "v0"}, "new": 0.9})
+    found = compare([first, other], "full", "mof")
+    assert found.differences[0].kind == KINDS[0] == "recordings"
+    (pair,) = found.pairs
+    assert pair.recordings is not None
+    assert (pair.recordings.added, pair.recordings.removed, pair.n_common) == (("new",), ("v0",), 7)
+    assert pair.metrics[0].first == pytest.approx(0.54)
+    assert any(line.startswith("NOT COMPARABLE") for line in lines(found))
+    for stranger in (planted("c", {"x": 0.1}), planted("c", videos, task="alignment")):
+        (pair,) = compare([first, stranger], "full", "mof").pairs
+        assert (pair.n_common, pair.metrics) == (0, ())
+        assert not found.to_dict()["pairs"][0]["comparable"]
+
+
+def test_p_is_adjusted_over_the_tests_of_all_models() -> None:
+    videos = {f"v{i}": 0.3 + 0.01 * i for i in range(6)}
+    others = [planted(name, {id: value + 0.1 for id, value in videos.items()}) for name in "bcd"]
+    found = compare([planted("a", videos), *others], "full", "mof")
+    assert [one.outcome.adjusted_p for pair in found.pairs for one in pair.metrics] == [3 / 32] * 3
+
+
+def test_actions_are_ordered_by_their_change() -> None:
+    def with_actions(name: str, confusion: list[list[int]]) -> Entrant:
+        recall = {action: row[i] / sum(row) for i, (action, row) in enumerate(zip("pq", confusion, strict=True))}
+        return planted(name, {"v": 0.5}, recall={"full": recall}, confusion={"full": confusion}, true_frames={"p": 10})
+
+    found = compare([with_actions("a", [[9, 1], [4, 6]]), with_actions("b", [[8, 2], [1, 9]])], "full", "mof")
+    assert [(one.action, one.values) for one in found.recalls] == [("q", (0.6, 0.9)), ("p", (0.9, 0.8))]
+    assert [(one.true, one.predicted, one.change) for one in found.confusions] == [("q", "p", -3), ("p", "q", 1)]
+    assert found.confusions[0].shares == (0.4, 0.1)
+
+
+def test_what_cannot_be_compared_is_refused(trained: tuple[ResultsFolder, dict[str, list[str]]]) -> None:
+    results, rows = trained
+    for text, options, value in (
+        ("two:smoth", {}, "smoth"),
+        ("two:smooth", {"split": "2"}, "2"),
+        ("nothing", {}, "nothing"),
+    ):
+        with refused("unknown", value=value, n=1):
+            entrant(results, text, "full", **options)
+    with refused("unknown", place=rows["short"][0], value="x", n=1):
+        entrant(results, rows["short"][0], "x")
