@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from sweeps.service.compare.comparison import compare
+from sweeps.service.compare.page import make_page
 from sweeps.service.plan.plan import Plan
 from tests.browser.chromium import Chromium
+from tests.helpers.planted_models import planted
 from tests.helpers.planted_pages import HOSTILE, planted_page
 from tests.helpers.services import need
 
@@ -163,3 +166,34 @@ def test_the_page_has_light_and_dark_colours_and_fits_a_phone(page: Chromium, sc
         assert (tmp_path / f"{scheme}.png").stat().st_size > 10_000
     finally:
         page.emulate(scheme="light", width=1280, height=900)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_comparison_shows_bars_and_matrices_in_both_colours_and_fits_a_phone(
+    browser: Chromium, scheme: str, tmp_path: Path
+) -> None:
+    actions = [f"{HOSTILE} {i}" for i in range(12)]
+    entrants = [
+        planted(
+            name,
+            {f"v{i}": 0.5 + shift * i for i in range(8)},
+            segments={f"v{i}": {"transcript": actions[:5], "lengths": [10] * 5} for i in range(8)},
+            recall={"full": dict.fromkeys(actions, 0.5 + shift)},
+            confusion={"full": [[3 + (i == j) + shift * i for j in range(12)] for i in range(12)]},
+        )
+        for name, shift in ((HOSTILE, 0.0), ("other", 0.05))
+    ]
+    path = tmp_path / "why.html"
+    path.write_text(make_page(compare(entrants, "full", "mof")), encoding="utf-8")
+    browser.console()
+    browser.emulate(scheme=scheme, width=390, height=1200)
+    try:
+        browser.open(path.as_uri())
+        for selector, n in (("figure svg", 1), ("#matrix-A .share", 144), ("#confusions tbody tr", 132)):
+            assert count(browser, selector) == n
+        assert style(browser, "figure svg text", "fill") == style(browser, "body", "color")
+        assert style(browser, "#matrix-B .share", "backgroundColor") != "rgba(0, 0, 0, 0)"
+        assert browser.run("return document.documentElement.scrollWidth") <= 390
+        assert browser.console() == []
+    finally:
+        browser.emulate(scheme="light", width=1280, height=900)

@@ -9,6 +9,7 @@ from typing import Any
 
 from mucon.commands.outputs import check_file, check_suffix
 from mucon.errors import EXIT_OK, InputError, Problem
+from storage.fencing import ALONE
 from sweeps.service.commands.options import add_results, new_console
 from sweeps.service.text import say
 
@@ -22,8 +23,8 @@ def add(commands: Any) -> None:
             "Compares trained models with the first one: the recorded facts in which they differ, the metrics with "
             "Wilcoxon's signed-rank test over subjects, or over videos if the store has no subjects, the spread over "
             "the seeds of their rows, the videos and the actions that differ most. A model is a trial, a run of `mucon "
-            "train`, an exported folder, or SWEEP:ROW, all seeds of a row on a split. Runs and exported folders are "
-            "scored now."
+            "train`, an exported folder, or SWEEP:ROW, all seeds of a row on a split. A trial has the scores of its "
+            "first evaluation; runs and exported folders are scored now."
         ),
         epilog="example: mucon-sweeps compare 1f0c52d4a9e37b86 58591acea081f2d3 --html why.html",
     )
@@ -45,7 +46,6 @@ def run(options: argparse.Namespace) -> int:
     """Compares the models and prints what differs."""
     from sweeps.service.compare.comparison import compare
     from sweeps.service.compare.entrants import entrant
-    from sweeps.service.compare.page import make_page
     from sweeps.service.compare.terminal import lines
     from sweeps.service.trials.results_folder import ResultsFolder
 
@@ -60,7 +60,9 @@ def run(options: argparse.Namespace) -> int:
     ]
     comparison = compare(entrants, options.prediction, options.metric)
     if options.html is not None:
-        options.html.write_text(make_page(comparison), encoding="utf-8")
+        from sweeps.service.compare.page import make_page
+
+        ALONE.write(options.html, make_page(comparison).encode())
     if options.json:
         print(json.dumps(comparison.to_dict()))
         return EXIT_OK

@@ -73,11 +73,6 @@ class Comparison:
     recalls: tuple[Recall, ...]
     confusions: tuple[Confusion, ...]
 
-    @property
-    def n_tests(self) -> int:
-        """Number of tests over which p is adjusted."""
-        return sum(len(pair.metrics) for pair in self.pairs)
-
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {
@@ -86,7 +81,12 @@ class Comparison:
             "metric": self.metric.name,
             "unit": self.unit,
             "models": [
-                {"name": one.name, "trainings": [training.name for training in one.trainings], "row": one.row or None}
+                {
+                    "name": one.name,
+                    "trainings": [training.name for training in one.trainings],
+                    "row": one.row or None,
+                    "without": {str(seed): reason for seed, reason in one.without.items()},
+                }
                 for one in self.entrants
             ],
             "differences": [asdict(one) for one in self.differences],

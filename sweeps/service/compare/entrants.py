@@ -12,6 +12,7 @@ from mucon.configuration import DEFAULT_METHOD
 from mucon.errors import InputError, Problem, nearest
 from mucon.identity.trained_on import TrainedOn
 from sweeps.service.triage.naming import Place, places_of
+from sweeps.service.trials.folder import check_details
 from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
 
@@ -56,12 +57,14 @@ class Entrant:
         trainings: one, or the finished seeds of a row.
         row: `SWEEP: ROW, split SPLIT`; empty if no sweep contains it.
         seeds: seed -> `per_video` of each finished training of the row on the split; empty without a row.
+        without: seed -> why its training has no result.
     """
 
     name: str
     trainings: tuple[Training, ...]
     row: str = ""
     seeds: Mapping[int, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    without: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def first(self) -> Training:
@@ -125,9 +128,9 @@ def _alone(results: ResultsFolder, text: str, store: Path | None) -> Entrant:
     shown = [one for one in places if (one.cell.identity, one.cell.evaluation) == key]
     if not shown:
         return Entrant(name=training.name, trainings=(training,))
-    row = _of_row(places, shown[0])
-    seeds = {one.cell.seed: of["per_video"] for one in row if (of := _result(own, one)) is not None}
-    return Entrant(name=training.name, trainings=(training,), row=_title(shown[0]), seeds=seeds)
+    found, without = _results(own, _of_row(places, shown[0]))
+    seeds = {one.cell.seed: of["per_video"] for one, of in found}
+    return Entrant(name=training.name, trainings=(training,), row=_title(shown[0]), seeds=seeds, without=without)
 
 
 def _row(results: ResultsFolder, text: str, sweep: str, row: str, split: str) -> Entrant:
@@ -143,14 +146,13 @@ def _row(results: ResultsFolder, text: str, sweep: str, row: str, split: str) ->
     if len(tables) > 1:
         message, hint = f"several tables have the row {row!r}", f"write {sweep}:{tables[0]}: {row}"
         raise InputError(Problem(rule="duplicate", place=sweep, value=row, message=message, hint=hint))
-    cells = _of_row(places, chosen[0])
-    found = [(place, of) for place in cells if (of := _result(results, place)) is not None]
+    found, without = _results(results, _of_row(places, chosen[0]))
     if not found:
         message = "no seed of this row has a result yet"
         raise InputError(Problem(rule="missing", place=sweep, value=row, message=message))
     trainings = tuple(_training(results.reading(place.cell.identity), of) for place, of in found)
     seeds = {place.cell.seed: of["per_video"] for place, of in found}
-    return Entrant(name=text, trainings=trainings, row=_title(chosen[0]), seeds=seeds)
+    return Entrant(name=text, trainings=trainings, row=_title(chosen[0]), seeds=seeds, without=without)
 
 
 def _of_row(places: Sequence[Place], place: Place) -> list[Place]:
@@ -163,13 +165,29 @@ def _title(place: Place) -> str:
     return f"{place.sweep}: {place.cell.variant.name}, split {place.cell.split}"
 
 
-def _result(results: ResultsFolder, place: Place) -> dict[str, Any] | None:
-    return results.reading(place.cell.identity).result(place.cell.evaluation)
+def _results(
+    results: ResultsFolder, cells: Sequence[Place]
+) -> tuple[list[tuple[Place, dict[str, Any]]], dict[int, str]]:
+    """The cells with their results, and seed -> why there is none."""
+    found, without = [], {}
+    for place in cells:
+        reading = results.reading(place.cell.identity)
+        try:
+            result = reading.result(place.cell.evaluation)
+            if result is not None:
+                check_details(reading.folder.result_path(place.cell.evaluation), result)
+                found.append((place, result))
+            else:
+                without[place.cell.seed] = str(reading.state(place.cell.evaluation)[0])
+        except InputError as error:
+            without[place.cell.seed] = error.line
+    return found, without
 
 
 def _training(reading: TrialReading, result: Mapping[str, Any]) -> Training:
     folder = reading.folder
     evaluation = str(result["evaluation"])
+    check_details(folder.result_path(evaluation), result)
     checkpoint = of_run(folder.run_path)
     patch = folder.patch_path.read_text(encoding="utf-8", errors="replace") if folder.patch_path.exists() else ""
     return Training(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from mucon.errors import counted
 from mucon.metrics.catalogue import Metric
 from sweeps.service.compare.comparison import Comparison, Pair
+from sweeps.service.compare.entrants import Entrant
 from sweeps.service.compare.noise import Noise
 from sweeps.service.stats.videos import VIDEOS_NOTE, WILCOXON, Compared
 
@@ -49,14 +50,24 @@ def lines(comparison: Comparison, *, details: bool = False) -> Iterator[str]:
         seeds = f" ({counted(len(entrant.trainings), 'seed')})" if len(entrant.trainings) > 1 else ""
         if entrant.row:
             yield f"  {entrant.name}: {entrant.row}{seeds}"
+    yield from dict.fromkeys(line for entrant in comparison.entrants for line in without_result(entrant))
+    for pair in comparison.pairs:
+        if sentence := about_recordings(comparison, pair):
+            yield f"NOT COMPARABLE: {sentence}"
+    yield ""
+    yield from _difference_lines(comparison, details=details)
     for pair in comparison.pairs:
         yield from _pair_lines(comparison, pair, details=details)
     tested = [one for pair in comparison.pairs for one in pair.metrics]
     if tested:
         yield f"p: {WILCOXON}, Holm over {counted(len(tested), 'test')}; {VIDEOS_NOTE}"
     yield ""
-    yield from _difference_lines(comparison, details=details)
     yield from _action_lines(comparison, details=details)
+
+
+def without_result(entrant: Entrant) -> list[str]:
+    """The seeds of an entrant's row that do not count."""
+    return [f"no result of seed {seed} of {entrant.row}: {reason}" for seed, reason in entrant.without.items()]
 
 
 def about_recordings(comparison: Comparison, pair: Pair) -> str:
@@ -97,11 +108,9 @@ def without_p(pair: Pair) -> list[str]:
 
 def _pair_lines(comparison: Comparison, pair: Pair, *, details: bool) -> Iterator[str]:
     first, second = comparison.entrants[0], pair.second
-    yield ""
-    if sentence := about_recordings(comparison, pair):
-        yield f"NOT COMPARABLE: {sentence}"
     if not pair.metrics:
         return
+    yield ""
     if len(comparison.pairs) > 1:
         yield f"{first.name} and {second.name}"
     width = max(len(one.metric.title) for one in pair.metrics)

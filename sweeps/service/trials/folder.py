@@ -50,6 +50,11 @@ RESULT_SHAPE = {
 """What tables and pages need of a result."""
 OPTIONAL_SHAPE: dict[str, Any] = {"seconds": {ANY_KEY: NUMBER}, "undefined": {ANY_KEY: {ANY_KEY: int}}}
 """What a result may lack."""
+DETAILS_SHAPE: dict[str, Any] = {
+    **{"recall": {ANY_KEY: {ANY_KEY: SCORE}}, "confusion": {ANY_KEY: [[int]]}, "true_frames": {ANY_KEY: int}},
+    **{"choices": {}, "task": str},
+}
+"""What a result of an earlier version may lack, besides `OPTIONAL_SHAPE`."""
 WHOLE_RESULT_SHAPE = {**RESULT_SHAPE, **TRAINING_SHAPE}
 
 
@@ -198,7 +203,7 @@ class TrialFolder:
                 if path.exists() and path in shapes:
                     read_versioned(path, shapes[path])
                 elif path.exists():
-                    _check_result(path, read_result(path, WHOLE_RESULT_SHAPE))
+                    check_details(path, read_result(path, WHOLE_RESULT_SHAPE))
             except InputError as error:
                 if error.problems[0].rule != "damaged":
                     raise
@@ -270,8 +275,15 @@ def _is_first(path: Path) -> bool:
         return False
 
 
-def _check_result(path: Path, result: Mapping[str, Any]) -> None:
-    """Checks the scores of each video, which takes too long for every reading."""
+def check_details(path: Path, result: Mapping[str, Any]) -> None:
+    """Checks the scores of each video and each action, which takes too long for every reading.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    wrong = misfit(result, {name: of for name, of in DETAILS_SHAPE.items() if name in result})
+    if wrong:
+        raise damaged(path, wrong, HINT)
     for row in result.get("per_video", ()):
         wrong = misfit(row, {prediction: {ANY_KEY: SCORE} for prediction in result["scores"] if prediction in row})
         if wrong:

@@ -1,6 +1,7 @@
 """`mucon-sweeps compare`: trained trials of two rows, a run beside them, and planted results."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,14 @@ from mucon.config import TrainConfig
 from sweeps.service.cli import main
 from sweeps.service.compare.comparison import Comparison, compare
 from sweeps.service.compare.differences import KINDS
-from sweeps.service.compare.entrants import Entrant, Training, entrant
+from sweeps.service.compare.entrants import Entrant, entrant
 from sweeps.service.compare.terminal import lines
 from sweeps.service.plan.plan import make_plan
 from sweeps.service.run.worker import run_trial
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.trials.results_folder import ResultsFolder
+from tests.helpers.planted_models import planted
 from tests.helpers.refusals import refused
 from tests.sweeps import small
 
@@ -107,14 +109,6 @@ def test_the_command_writes_a_page_with_bars_and_prints_json(
     assert "http://" not in text.replace("http://www.w3.org", "")
 
 
-def planted(name: str, videos: dict[str, float], **result: Any) -> Entrant:
-    rows = [{"id": id, "n_frames": 50, "full": {"mof": value}} for id, value in videos.items()]
-    whole = {"per_video": rows, **result}
-    trial = {"config": {}, "split": "1", "seed": 1}
-    training = Training(name=name, trial=trial, environment={}, result=whole, segments=lambda _: None)
-    return Entrant(name=name, trainings=(training,))
-
-
 def test_scores_on_other_recordings_are_not_comparable() -> None:
     videos = {f"v{i}": 0.5 + 0.01 * i for i in range(8)}
     first = planted("a", videos)
@@ -161,3 +155,22 @@ def test_what_cannot_be_compared_is_refused(trained: tuple[ResultsFolder, dict[s
             entrant(results, text, "full", **options)
     with refused("unknown", place=rows["short"][0], value="x", n=1):
         entrant(results, rows["short"][0], "x")
+
+
+def test_seeds_without_a_result_are_listed(trained: tuple[ResultsFolder, dict[str, list[str]]], tmp_path: Path) -> None:
+    whole, rows = trained
+    copy = ResultsFolder(tmp_path / "results")
+    shutil.copytree(whole.path, copy.path)
+    (path,) = copy.path.glob(f"trials/{rows['short'][1]}/evaluations/*/result.json")
+    value = json.loads(path.read_text())
+    value["confusion"]["full"][0] = "torn"
+    path.write_text(json.dumps(value))
+    for text in ("two:short", rows["short"][0]):
+        found = entrant(copy, text, "full")
+        assert (list(found.seeds), list(found.without), len(found.trainings)) == ([1], [2], 1)
+    with refused("damaged", place=str(path), n=1):
+        entrant(copy, rows["short"][1], "full")
+    found = compared(copy, "two:short", rows["smooth"][0])
+    assert [(one.row, one.n) for one in found.pairs[0].noise["mof"].spreads] == [("two: smooth, split 1", 2)]
+    shutil.rmtree(path.parent)
+    assert entrant(copy, "two:short", "full").without == {2: "missing"}
