@@ -184,7 +184,7 @@ def test_a_comparison_shows_bars_and_matrices_in_both_colours_and_fits_a_phone(
         for name, shift in ((HOSTILE, 0.0), ("other", 0.05))
     ]
     path = tmp_path / "why.html"
-    path.write_text(make_page(compare(entrants, "full", "mof")), encoding="utf-8")
+    path.write_text(make_page(compare(entrants, "mof")), encoding="utf-8")
     browser.console()
     browser.emulate(scheme=scheme, width=390, height=1200)
     try:

@@ -22,4 +22,4 @@ def planted(
     trial = {"config": {}, "split": "1", "seed": 1}
     whole = {"per_video": rows, **result}
     training = Training(name=name, trial=trial, environment={}, result=whole, segments=lambda _: segments)
-    return Entrant(name=name, trainings=(training,))
+    return Entrant(name=name, trainings=(training,), prediction="full")

@@ -31,7 +31,11 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "models", nargs="+", metavar="MODEL", help="identity of a trial, its directory, a run, or SWEEP:ROW; at least 2"
     )
-    parser.add_argument("--prediction", default="full", metavar="NAME", help="frames, segments or full (default: full)")
+    parser.add_argument(
+        "--prediction",
+        metavar="NAME",
+        help="frames, segments or full (default: that of the row, else full, or the only one of a method)",
+    )
     parser.add_argument("--metric", default="mof", metavar="NAME", help="metric that orders videos (default: mof)")
     parser.add_argument("--split", default="1", metavar="NAME", help="split of SWEEP:ROW (default: 1)")
     parser.add_argument("--store", type=Path, metavar="DIR", help="where runs are scored (default: where they trained)")
@@ -58,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     entrants = [
         entrant(results, text, options.prediction, split=options.split, store=options.store) for text in options.models
     ]
-    comparison = compare(entrants, options.prediction, options.metric)
+    comparison = compare(entrants, options.metric)
     if options.html is not None:
         from sweeps.service.compare.page import make_page
 

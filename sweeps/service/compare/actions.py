@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mucon.metrics.confusion import cells_of
-from sweeps.service.compare.entrants import Entrant, Training
+from sweeps.service.compare.entrants import Entrant
 
 LARGEST_MATRIX = 24
 """Most actions for which a page contains whole matrices."""
@@ -56,15 +56,15 @@ class Confusion:
         return max((frames - self.frames[0] for frames in self.frames[1:]), key=abs)
 
 
-def recalls(entrants: Sequence[Entrant], prediction: str) -> tuple[Recall, ...]:
+def recalls(entrants: Sequence[Entrant]) -> tuple[Recall, ...]:
     """The recall of every action with true frames, the largest change first; the mean over the seeds of a row."""
-    actions = dict.fromkeys(action for entrant in entrants for action in actions_of(entrant.first, prediction))
+    actions = dict.fromkeys(action for entrant in entrants for action in entrant.actions)
     frames = entrants[0].first.result.get("true_frames", {})
     found = [
         Recall(
             action=action,
             true_frames=frames.get(action, 0),
-            values=tuple(_recall(entrant, prediction, action) for entrant in entrants),
+            values=tuple(_recall(entrant, action) for entrant in entrants),
         )
         for action in actions
     ]
@@ -72,9 +72,9 @@ def recalls(entrants: Sequence[Entrant], prediction: str) -> tuple[Recall, ...]:
     return tuple(sorted(defined, key=lambda one: -abs(one.change)))
 
 
-def confusions(entrants: Sequence[Entrant], prediction: str) -> tuple[Confusion, ...]:
+def confusions(entrants: Sequence[Entrant]) -> tuple[Confusion, ...]:
     """Every pair of a true and another predicted action that occurs in an entrant, the largest change first."""
-    tables = [matrix(entrant, prediction) for entrant in entrants]
+    tables = [matrix(entrant) for entrant in entrants]
     sums = [row_sums(table) for table in tables]
     pairs = sorted({pair for table in tables for pair in table if pair[0] != pair[1]})
     found = [
@@ -92,12 +92,12 @@ def confusions(entrants: Sequence[Entrant], prediction: str) -> tuple[Confusion,
     return tuple(sorted(found, key=lambda one: -abs(one.change)))
 
 
-def matrix(entrant: Entrant, prediction: str) -> dict[tuple[str, str], float]:
+def matrix(entrant: Entrant) -> dict[tuple[str, str], float]:
     """(true, predicted) action -> frames, the mean over the trainings; empty if the results contain no matrix."""
     frames: dict[tuple[str, str], float] = {}
     for training in entrant.trainings:
-        actions = actions_of(training, prediction)
-        lists = training.result.get("confusion", {}).get(prediction, ())
+        actions = list(entrant.detail(training, "recall"))
+        lists = entrant.detail(training, "confusion")
         for (true, predicted), n in cells_of(lists, len(actions)).items():
             pair = (actions[true], actions[predicted])
             frames[pair] = frames.get(pair, 0.0) + n / len(entrant.trainings)
@@ -112,12 +112,7 @@ def row_sums(frames: dict[tuple[str, str], float]) -> dict[str, float]:
     return sums
 
 
-def actions_of(training: Training, prediction: str) -> list[str]:
-    """The actions in the order of the vocabulary; empty if the result does not contain them."""
-    return list(training.result.get("recall", {}).get(prediction, ()))
-
-
-def _recall(entrant: Entrant, prediction: str, action: str) -> float | None:
-    found = [training.result.get("recall", {}).get(prediction, {}).get(action) for training in entrant.trainings]
+def _recall(entrant: Entrant, action: str) -> float | None:
+    found = [entrant.detail(training, "recall").get(action) for training in entrant.trainings]
     values = [value for value in found if value is not None]
     return sum(values) / len(values) if values else None

@@ -10,7 +10,7 @@ from mucon.metrics.catalogue import METRICS, Metric, metric_of
 from storage import StoreError, open_store
 from sweeps.service.compare.actions import Confusion, Recall, confusions, recalls
 from sweeps.service.compare.differences import Difference, differences
-from sweeps.service.compare.entrants import Entrant
+from sweeps.service.compare.entrants import COMPARED, Entrant
 from sweeps.service.compare.noise import Noise, noise
 from sweeps.service.stats.videos import Compared, compare_pairs
 from sweeps.service.trials.differences import Recordings
@@ -55,7 +55,6 @@ class Comparison:
 
     Attributes:
         entrants: the compared models.
-        prediction: the compared prediction.
         metric: the metric that orders the videos.
         unit: `videos`, or `subjects` if the store has groups.
         differences: recorded facts in which the entrants differ.
@@ -65,7 +64,6 @@ class Comparison:
     """
 
     entrants: tuple[Entrant, ...]
-    prediction: str
     metric: Metric
     unit: str
     differences: tuple[Difference, ...]
@@ -77,13 +75,13 @@ class Comparison:
         """Plain values, for JSON."""
         return {
             "format_version": FORMAT_VERSION,
-            "prediction": self.prediction,
             "metric": self.metric.name,
             "unit": self.unit,
             "models": [
                 {
                     "name": one.name,
                     "trainings": [training.name for training in one.trainings],
+                    "prediction": one.prediction,
                     "row": one.row or None,
                     "without": {str(seed): reason for seed, reason in one.without.items()},
                 }
@@ -96,19 +94,18 @@ class Comparison:
         }
 
 
-def compare(entrants: Sequence[Entrant], prediction: str, metric: str) -> Comparison:
+def compare(entrants: Sequence[Entrant], metric: str) -> Comparison:
     """Compares entrants with the first one.
 
     Args:
         entrants: at least two.
-        prediction: the compared prediction.
         metric: name of the metric that orders the videos.
 
     Raises:
         InputError: an unknown metric, or a training of an unknown method.
     """
     chosen = metric_of(metric)
-    rows = [entrant.per_video(prediction) for entrant in entrants]
+    rows = [entrant.per_video() for entrant in entrants]
     tasks = [_task(entrant) for entrant in entrants]
     metrics = [one for one in METRICS if one == chosen or one.name in BOUNDARIES or _is_shown(one, tasks[0])]
     ids = [{row["id"] for row in of} for of in rows]
@@ -116,7 +113,7 @@ def compare(entrants: Sequence[Entrant], prediction: str, metric: str) -> Compar
     common = [len(ids[0] & of) if task == tasks[0] else 0 for of, task in zip(ids, tasks, strict=True)]
     tested = iter(
         compare_pairs(
-            [(rows[0], of) for of, n in zip(rows[1:], common[1:], strict=True) if n], prediction, metrics, groups
+            [(rows[0], of) for of, n in zip(rows[1:], common[1:], strict=True) if n], COMPARED, metrics, groups
         )
     )
     pairs = []
@@ -130,19 +127,18 @@ def compare(entrants: Sequence[Entrant], prediction: str, metric: str) -> Compar
                 recordings=None if recordings.are_same else recordings,
                 n_common=n,
                 metrics=found,
-                noise={one.metric.name: noise(entrants[0], other, one, prediction, groups) for one in found},
-                videos=_videos(rows[0], of, prediction, metric) if n else (),
+                noise={one.metric.name: noise(entrants[0], other, one, groups) for one in found},
+                videos=_videos(rows[0], of, metric) if n else (),
             )
         )
     return Comparison(
         entrants=tuple(entrants),
-        prediction=prediction,
         metric=chosen,
         unit="videos" if groups is None else "subjects",
         differences=differences(entrants),
         pairs=tuple(pairs),
-        recalls=recalls(entrants, prediction),
-        confusions=confusions(entrants, prediction),
+        recalls=recalls(entrants),
+        confusions=confusions(entrants),
     )
 
 
@@ -155,9 +151,9 @@ def _task(entrant: Entrant) -> str:
 
 
 def _videos(
-    first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]], prediction: str, metric: str
+    first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]], metric: str
 ) -> tuple[VideoDifference, ...]:
-    values = [{row["id"]: row.get(prediction, {}).get(metric) for row in rows} for rows in (first, second)]
+    values = [{row["id"]: row[COMPARED].get(metric) for row in rows} for rows in (first, second)]
     found = [
         VideoDifference(id=id, first=value, second=other)
         for id, value in values[0].items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,11 @@ from sweeps.service.trials.results_folder import ResultsFolder
 
 Segments = Mapping[str, Mapping[str, Any]]
 """Video -> action names (`transcript`) and `lengths` in frames, see `TrialReading.segments`."""
+
+COMPARED = "compared"
+"""Key of the compared prediction in `Entrant.per_video`."""
+MAIN = "full"
+"""The prediction that is compared by default, where there is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +60,7 @@ class Entrant:
     Attributes:
         name: as it is printed.
         trainings: one, or the finished seeds of a row.
+        prediction: the compared prediction.
         row: `SWEEP: ROW, split SPLIT`; empty if no sweep contains it.
         seeds: seed -> `per_video` of each finished training of the row on the split; empty without a row.
         without: seed -> why its training has no result.
@@ -62,6 +68,7 @@ class Entrant:
 
     name: str
     trainings: tuple[Training, ...]
+    prediction: str
     row: str = ""
     seeds: Mapping[int, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     without: Mapping[int, str] = field(default_factory=dict)
@@ -71,28 +78,47 @@ class Entrant:
         """The training whose segmentations are drawn."""
         return self.trainings[0]
 
-    def per_video(self, prediction: str) -> list[dict[str, Any]]:
-        """Each video with the scores of a prediction, as means over the trainings, where all define them."""
+    def per_video(self) -> list[dict[str, Any]]:
+        """Each video with its scores under `COMPARED`: means over the trainings, where all define them."""
         tables = [{row["id"]: row for row in training.result["per_video"]} for training in self.trainings]
         common = [id for id in tables[0] if all(id in table for table in tables)]
         rows = []
         for id in common:
-            scores = [table[id].get(prediction, {}) for table in tables]
+            scores = [table[id].get(self.prediction, {}) for table in tables]
             values = {name: [one.get(name) for one in scores] for name in scores[0]}
             means = {name: sum(of) / len(of) if None not in of else None for name, of in values.items()}
-            rows.append({"id": id, "n_frames": tables[0][id].get("n_frames"), prediction: means})
+            rows.append({"id": id, "n_frames": tables[0][id].get("n_frames"), COMPARED: means})
         return rows
+
+    def detail(self, training: Training, name: str) -> Any:
+        """`recall` or `confusion` of the compared prediction in a training's result; empty if it is not recorded."""
+        return training.result.get(name, {}).get(self.prediction, {})
+
+    @property
+    def actions(self) -> list[str]:
+        """The actions in the order of the vocabulary; empty if they are not recorded."""
+        return list(self.detail(self.first, "recall"))
+
+    @property
+    def segments(self) -> Segments | None:
+        """The segments of the first training; None if they are not recorded."""
+        return self.first.segments(self.prediction)
 
 
 def entrant(
-    results: ResultsFolder, text: str, prediction: str, *, split: str = "1", store: Path | None = None
+    results: ResultsFolder,
+    text: str,
+    prediction: str | None = None,
+    *,
+    split: str = "1",
+    store: Path | None = None,
 ) -> Entrant:
     """The trial, run, exported model or row that a text names.
 
     Args:
         results: the results folder.
         text: identity or directory of a trial, folder of a run or of an exported model, or `SWEEP:ROW`.
-        prediction: the compared prediction.
+        prediction: the compared prediction; by default that of the row, else `full`, or the first one without it.
         split: split of a row.
         store: where a run is scored; by default the store it was trained on.
 
@@ -104,9 +130,10 @@ def entrant(
         found = _row(results, text, sweep, row.strip(), split)
     else:
         found = _alone(results, text, store)
+    chosen = replace(found, prediction=prediction or found.prediction)
     for training in found.trainings:
-        _check_prediction(training, prediction)
-    return found
+        _check_prediction(training, chosen.prediction)
+    return chosen
 
 
 def _alone(results: ResultsFolder, text: str, store: Path | None) -> Entrant:
@@ -116,7 +143,8 @@ def _alone(results: ResultsFolder, text: str, store: Path | None) -> Entrant:
     except InputError:
         if not exists(of_run(Path(text))):
             raise
-        return Entrant(name=text, trainings=(_scored(Path(text), store),))
+        scored = _scored(Path(text), store)
+        return Entrant(name=text, trainings=(scored,), prediction=_main(scored))
     result = reading.first_result
     if result is None:
         place = str(reading.folder.path)
@@ -127,10 +155,17 @@ def _alone(results: ResultsFolder, text: str, store: Path | None) -> Entrant:
     places = list(places_of(own))
     shown = [one for one in places if (one.cell.identity, one.cell.evaluation) == key]
     if not shown:
-        return Entrant(name=training.name, trainings=(training,))
+        return Entrant(name=training.name, trainings=(training,), prediction=_main(training))
     found, without = _results(own, _of_row(places, shown[0]))
     seeds = {one.cell.seed: of["per_video"] for one, of in found}
-    return Entrant(name=training.name, trainings=(training,), row=_title(shown[0]), seeds=seeds, without=without)
+    return Entrant(
+        name=training.name,
+        trainings=(training,),
+        prediction=_main(training),
+        row=_title(shown[0]),
+        seeds=seeds,
+        without=without,
+    )
 
 
 def _row(results: ResultsFolder, text: str, sweep: str, row: str, split: str) -> Entrant:
@@ -152,7 +187,14 @@ def _row(results: ResultsFolder, text: str, sweep: str, row: str, split: str) ->
         raise InputError(Problem(rule="missing", place=sweep, value=row, message=message))
     trainings = tuple(_training(results.reading(place.cell.identity), of) for place, of in found)
     seeds = {place.cell.seed: of["per_video"] for place, of in found}
-    return Entrant(name=text, trainings=trainings, row=_title(chosen[0]), seeds=seeds, without=without)
+    return Entrant(
+        name=text,
+        trainings=trainings,
+        prediction=chosen[0].cell.variant.prediction or _main(trainings[0]),
+        row=_title(chosen[0]),
+        seeds=seeds,
+        without=without,
+    )
 
 
 def _of_row(places: Sequence[Place], place: Place) -> list[Place]:
@@ -249,9 +291,19 @@ def _scored(folder: Path, store: Path | None) -> Training:
     )
 
 
+def _predictions(training: Training) -> list[str]:
+    """The predictions that are scored."""
+    values = {name: value for row in training.result["per_video"] for name, value in row.items()}
+    return [name for name, value in values.items() if isinstance(value, dict)]
+
+
+def _main(training: Training) -> str:
+    known = _predictions(training)
+    return MAIN if MAIN in known or not known else known[0]
+
+
 def _check_prediction(training: Training, prediction: str) -> None:
-    rows = training.result["per_video"]
-    if not any(prediction in row for row in rows):
-        known = ", ".join(sorted({name for row in rows for name, value in row.items() if isinstance(value, dict)}))
-        expected = f"a prediction of it: {known}"
+    known = _predictions(training)
+    if prediction not in known:
+        expected = f"a prediction of it: {', '.join(sorted(known))}"
         raise InputError(Problem(rule="unknown", place=training.name, value=prediction, expected=expected))

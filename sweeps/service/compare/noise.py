@@ -55,9 +55,7 @@ class Noise:
         return abs(self.difference) <= self.limit if self.limit else None
 
 
-def noise(
-    first: Entrant, second: Entrant, compared: Compared, prediction: str, groups: Mapping[str, str] | None
-) -> Noise:
+def noise(first: Entrant, second: Entrant, compared: Compared, groups: Mapping[str, str] | None) -> Noise:
     """The difference in a metric and the spread over the seeds of both rows.
 
     The limit is that of Student's t for the difference of two means, with the deviations of the rows; an entrant whose
@@ -67,10 +65,9 @@ def noise(
         first: the first entrant.
         second: the other entrant.
         compared: a metric of both.
-        prediction: the compared prediction.
         groups: video -> group, see `compare_pairs`.
     """
-    own = [_spread(one, compared.metric, compared.videos, prediction, groups) for one in (first, second)]
+    own = [_spread(one, compared.metric, compared.videos, groups) for one in (first, second)]
     found = [one for one in own if one is not None]
     spreads = tuple(dict.fromkeys(found))
     limit = None
@@ -83,12 +80,10 @@ def noise(
     return Noise(difference=compared.second - compared.first, spreads=spreads, limit=limit)
 
 
-def _spread(
-    entrant: Entrant, metric: Metric, videos: Sequence[str], prediction: str, groups: Mapping[str, str] | None
-) -> Spread | None:
+def _spread(entrant: Entrant, metric: Metric, videos: Sequence[str], groups: Mapping[str, str] | None) -> Spread | None:
     values = []
     for rows in entrant.seeds.values():
-        scores = {row["id"]: row.get(prediction, {}).get(metric.name) for row in rows}
+        scores = {row["id"]: row.get(entrant.prediction, {}).get(metric.name) for row in rows}
         defined = {id: scores[id] for id in videos if scores.get(id) is not None}
         if defined:
             values.append(float(unit_means(defined, groups).mean()))

@@ -37,6 +37,14 @@ def verdict(noise: Noise) -> str:
     return "inside the seed noise" if noise.is_inside else "outside the seed noise"
 
 
+def title(comparison: Comparison) -> str:
+    """The compared predictions and models."""
+    entrants = comparison.entrants
+    if len({entrant.prediction for entrant in entrants}) == 1:
+        return f"{entrants[0].prediction} of {' and '.join(entrant.name for entrant in entrants)}"
+    return " and ".join(f"{entrant.prediction} of {entrant.name}" for entrant in entrants)
+
+
 def lines(comparison: Comparison, *, details: bool = False) -> Iterator[str]:
     """The comparison for the terminal.
 
@@ -44,8 +52,7 @@ def lines(comparison: Comparison, *, details: bool = False) -> Iterator[str]:
         comparison: the comparison.
         details: whether lists are whole.
     """
-    names = [entrant.name for entrant in comparison.entrants]
-    yield f"{comparison.prediction} of {' and '.join(names)}, mean over {comparison.unit}"
+    yield f"{title(comparison)}, mean over {comparison.unit}"
     for entrant in comparison.entrants:
         seeds = f" ({counted(len(entrant.trainings), 'seed')})" if len(entrant.trainings) > 1 else ""
         if entrant.row:

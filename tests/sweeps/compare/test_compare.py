@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def trained(tiny_store: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
 
 
 def compared(results: ResultsFolder, *texts: str, **options: Any) -> Comparison:
-    return compare([entrant(results, text, "full", **options) for text in texts], "full", "mof")
+    return compare([entrant(results, text, **options) for text in texts], "mof")
 
 
 def test_rows_and_trials_differ_in_settings_before_seeds_and_beside_the_spread_of_their_seeds(
@@ -89,7 +90,7 @@ def test_a_run_is_scored_as_its_trial_was(trained: tuple[ResultsFolder, dict[str
     assert [(one.kind, one.what) for one in found.differences] == [("machine", "environment")]
     assert {one.outcome.adjusted_p for one in found.pairs[0].metrics} == {None}
     assert all(one.first == one.second for one in found.pairs[0].videos)
-    assert found.entrants[1].first.segments("full") == found.entrants[0].first.segments("full")
+    assert found.entrants[1].first.segments("full") == found.entrants[0].segments
     assert not any(one.change for one in (*found.recalls, *found.confusions))
 
 
@@ -113,7 +114,7 @@ def test_scores_on_other_recordings_are_not_comparable() -> None:
     videos = {f"v{i}": 0.5 + 0.01 * i for i in range(8)}
     first = planted("a", videos)
     other = planted("b", {**{id: value + 0.1 for id, value in videos.items() if id != "v0"}, "new": 0.9})
-    found = compare([first, other], "full", "mof")
+    found = compare([first, other], "mof")
     assert found.differences[0].kind == KINDS[0] == "recordings"
     (pair,) = found.pairs
     assert pair.recordings is not None
@@ -121,7 +122,7 @@ def test_scores_on_other_recordings_are_not_comparable() -> None:
     assert pair.metrics[0].first == pytest.approx(0.54)
     assert any(line.startswith("NOT COMPARABLE") for line in lines(found))
     for stranger in (planted("c", {"x": 0.1}), planted("c", videos, task="alignment")):
-        (pair,) = compare([first, stranger], "full", "mof").pairs
+        (pair,) = compare([first, stranger], "mof").pairs
         assert (pair.n_common, pair.metrics) == (0, ())
         assert not found.to_dict()["pairs"][0]["comparable"]
 
@@ -129,8 +130,17 @@ def test_scores_on_other_recordings_are_not_comparable() -> None:
 def test_p_is_adjusted_over_the_tests_of_all_models() -> None:
     videos = {f"v{i}": 0.3 + 0.01 * i for i in range(6)}
     others = [planted(name, {id: value + 0.1 for id, value in videos.items()}) for name in "bcd"]
-    found = compare([planted("a", videos), *others], "full", "mof")
+    found = compare([planted("a", videos), *others], "mof")
     assert [one.outcome.adjusted_p for pair in found.pairs for one in pair.metrics] == [3 / 32] * 3
+
+
+def test_models_with_other_predictions_are_compared() -> None:
+    videos = {f"v{i}": 0.5 + 0.01 * i for i in range(8)}
+    first, other = planted("a", videos), planted("b", {id: value + 0.1 for id, value in videos.items()})
+    rows = [{"id": row["id"], "n_frames": 50, "frames": row["full"]} for row in other.first.result["per_video"]]
+    frames = replace(other, prediction="frames", trainings=(replace(other.first, result={"per_video": rows}),))
+    (metric,) = compare([first, frames], "mof").pairs[0].metrics
+    assert metric.second - metric.first == pytest.approx(0.1)
 
 
 def test_actions_are_ordered_by_their_change() -> None:
@@ -138,7 +148,7 @@ def test_actions_are_ordered_by_their_change() -> None:
         recall = {action: row[i] / sum(row) for i, (action, row) in enumerate(zip("pq", confusion, strict=True))}
         return planted(name, {"v": 0.5}, recall={"full": recall}, confusion={"full": confusion}, true_frames={"p": 10})
 
-    found = compare([with_actions("a", [[9, 1], [4, 6]]), with_actions("b", [[8, 2], [1, 9]])], "full", "mof")
+    found = compare([with_actions("a", [[9, 1], [4, 6]]), with_actions("b", [[8, 2], [1, 9]])], "mof")
     assert [(one.action, one.values) for one in found.recalls] == [("q", (0.6, 0.9)), ("p", (0.9, 0.8))]
     assert [(one.true, one.predicted, one.change) for one in found.confusions] == [("q", "p", -3), ("p", "q", 1)]
     assert found.confusions[0].shares == (0.4, 0.1)
@@ -152,7 +162,7 @@ def test_what_cannot_be_compared_is_refused(trained: tuple[ResultsFolder, dict[s
         ("nothing", {}, "nothing"),
     ):
         with refused("unknown", value=value, n=1):
-            entrant(results, text, "full", **options)
+            entrant(results, text, **options)
     with refused("unknown", place=rows["short"][0], value="x", n=1):
         entrant(results, rows["short"][0], "x")
 
@@ -166,11 +176,11 @@ def test_seeds_without_a_result_are_listed(trained: tuple[ResultsFolder, dict[st
     value["confusion"]["full"][0] = "torn"
     path.write_text(json.dumps(value))
     for text in ("two:short", rows["short"][0]):
-        found = entrant(copy, text, "full")
+        found = entrant(copy, text)
         assert (list(found.seeds), list(found.without), len(found.trainings)) == ([1], [2], 1)
     with refused("damaged", place=str(path), n=1):
-        entrant(copy, rows["short"][1], "full")
+        entrant(copy, rows["short"][1])
     found = compared(copy, "two:short", rows["smooth"][0])
     assert [(one.row, one.n) for one in found.pairs[0].noise["mof"].spreads] == [("two: smooth, split 1", 2)]
     shutil.rmtree(path.parent)
-    assert entrant(copy, "two:short", "full").without == {2: "missing"}
+    assert entrant(copy, "two:short").without == {2: "missing"}
