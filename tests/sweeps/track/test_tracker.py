@@ -37,6 +37,10 @@ def test_a_sweep_is_one_parent_with_a_child_for_each_trial(tmp_path: Path, mlflo
     assert parent.data.tags["trials"] == "6 finished"
     assert {run.data.tags["trial"] for run in children} == {folder.identity for folder in folders}
     assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
+    (found,) = runs(
+        mlflow_uri, "tags.data_set = 'tug' AND tags.split = '1' AND tags.seed = '1' AND tags.row = 'bell, 10 %'"
+    )
+    assert runs(mlflow_uri, f"tags.`sweep.{MASKS.name}` = 'bell, 10 %'")[0].info.run_id == found.info.run_id
     names = {f"s1 {shape} {round(100 * overlap)} %" for shape in ("box", "bell", "trapezoid") for overlap in (0, 0.1)}
     assert {run.info.run_name for run in children} == names
 
@@ -189,6 +193,8 @@ def test_the_recordings_are_an_input_of_each_run(tmp_path: Path, mlflow_uri: str
         assert (profile["fingerprint"], profile["dim"], profile["dtype"]) == ("0123456789abcdef" * 4, 64, "float32")
         (tensor,) = json.loads(json.loads(item.dataset.schema)["mlflow_tensorspec"]["features"])
         assert tensor["tensor-spec"] == {"dtype": "float32", "shape": [-1, 64]}
+        (column,) = json.loads(item.dataset.schema)["mlflow_colspec"]
+        assert column == {"name": "features [frames, 64]", "type": "float32"}
         assert [(tag.key, tag.value) for tag in item.tags] == [("mlflow.data.context", "training")]
 
 

@@ -59,7 +59,8 @@ class DataSet:
         name: name of the store, with the split.
         digest: the first 36 digits of the data fingerprint (the server's limit).
         source: JSON with the path of the store.
-        schema: JSON with dimension and dtype of the features; empty for older trials, which did not record them.
+        schema: JSON with dimension and dtype of the features, as a tensor and as a column, because the server's pages
+            show columns only; empty for older trials, which did not record them.
         profile: JSON with the whole fingerprint, the split and the evaluated part.
     """
 
@@ -80,7 +81,7 @@ class TrialRecord:
         seed: random seed.
         state: state of the trial.
         params: flat configuration, method, split, seed, numerics and data, as text.
-        tags: environment, state, reason and the sha256 of the weights, as text.
+        tags: data set, split, seed, environment, state, reason and the sha256 of the weights, as text.
         curves: values of each epoch in the order of steps.
         scores: values of the first evaluation; empty while there is none.
         evaluations: identity -> values of each later evaluation.
@@ -131,7 +132,7 @@ def read_record(reading: TrialReading) -> TrialRecord | None:
         seed=int(trial["seed"]),
         state=state,
         params=_params(trial),
-        tags=_tags(state, reason, reading.environment, result),
+        tags=_tags(trial, state, reason, reading.environment, result),
         curves=curves,
         scores=tuple(_scores(result, scored, str(trial["part"]))) if result else (),
         evaluations={
@@ -252,10 +253,15 @@ def _params(trial: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _tags(
-    state: State, reason: str | None, environment: Mapping[str, Any], result: Mapping[str, Any] | None
+    trial: Mapping[str, Any],
+    state: State,
+    reason: str | None,
+    environment: Mapping[str, Any],
+    result: Mapping[str, Any] | None,
 ) -> dict[str, str]:
     """Tags of a run; an empty reason replaces that of an earlier attempt."""
-    facts: dict[str, Any] = {"state": str(state), "reason": reason or ""}
+    facts: dict[str, Any] = {"data_set": PurePath(trial["store"]).name, "split": str(trial["split"])}
+    facts |= {"seed": str(trial["seed"]), "state": str(state), "reason": reason or ""}
     for name, value in environment.items():
         facts[f"environment.{name}"] = ", ".join(f"{k} {v}" for k, v in value.items()) if name == "packages" else value
     if "git_commit" in environment:
@@ -271,7 +277,9 @@ def _data_set(trial: Mapping[str, Any]) -> DataSet:
     schema = ""
     if "dim" in facts and "dtype" in facts:
         tensor = {"type": "tensor", "tensor-spec": {"dtype": facts["dtype"], "shape": [-1, facts["dim"]]}}
-        schema = json.dumps({"mlflow_tensorspec": {"features": json.dumps([tensor]), "targets": None}})
+        column = {"name": f"features [frames, {facts['dim']}]", "type": facts["dtype"]}
+        tensors = {"features": json.dumps([tensor]), "targets": None}
+        schema = json.dumps({"mlflow_colspec": [column], "mlflow_tensorspec": tensors})
     fingerprint = str(trial["data_fingerprint"])
     return DataSet(
         name=f"{PurePath(trial['store']).name}, split {trial['split']}",
