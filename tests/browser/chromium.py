@@ -118,14 +118,15 @@ class Chromium:
         return value
 
     def type(self, selector: str, text: str) -> None:
-        """Types a text into an input field.
+        """Types a text into an input field in place of its content, or into the search field of a list of choices.
 
         Raises:
             Missing: no such field appears in time.
         """
         self.wait_until(f"return !!document.querySelector({json.dumps(selector)})", f"field {selector}")
         (element,) = self._post("/element", {"using": "css selector", "value": selector}).values()
-        self._post(f"/element/{element}/clear", {})
+        if not self.run(f"return document.querySelector({json.dumps(selector)}).readOnly"):
+            self._post(f"/element/{element}/clear", {})
         self._post(f"/element/{element}/value", {"text": text})
 
     def press(self, key: str) -> None:

@@ -3,9 +3,11 @@
     python -m tests.browser.mlflow_ui --tracking-uri URI --experiment NAME --expect TEXT ... --out DIR
 
 For a bare database, starts a server on a free loopback port and stops it afterwards. Checks the list of runs (the
-sweep, unfolded to its trials), a score of all trials as bars, the page of a trial (its name, every parameter that
-differs between trials, every metric), its charts (a curve with more than one point), its artifacts, the page of the
-sweep, and the comparison (the values that differ). Each `--expect` text must occur on at least one of these pages.
+sweep, unfolded to its trials), a score of all trials as bars with their names, the page of a trial (its name, every
+parameter that differs between trials, every metric), the schema of its data, its charts (a curve with more than one
+point), its artifacts, and the page of the sweep. Selects trials of distinct rows in the list, compares them, and checks
+the values that differ and the axes of the parallel coordinates: what differs, and a score. Each `--expect` text must
+occur on at least one of these pages.
 Writes a PNG of each page, and `missing.png` of a page that lacks something.
 """
 
@@ -23,14 +25,19 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from tests.browser.chromium import Chromium, Missing
 
-COMPARED = 4
+COMPARED = 6
 """Number of runs on the page of the comparison."""
+LISTED = 15
+"""Number of trials that the table of runs shows for sure; it draws about twenty rows at once."""
+DRAWN = 9
+"""Number of trials that a chart draws for sure; it draws ten runs unless a user asks for more."""
+SCORE = "test/full/mof"
 WORKFLOW = "workflowType=machine_learning"
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -132,9 +139,11 @@ class Pages:
         parents = [run for run in every if "sweep" in tags(run) and sweep in (None, run["info"]["run_name"])]
         if not parents:
             raise Missing(f"experiment {experiment}: missing sweep {sweep or ''}")
+        self.base = f"{server}/#/experiments/{self.experiment}/runs"
         self.sweep = parents[0]
         parent = self.sweep["info"]["run_id"]
         self.trials = [run for run in every if tags(run).get("mlflow.parentRunId") == parent]
+        self.trials.sort(key=lambda run: -run["info"]["start_time"])
         if len(self.trials) < 2:
             raise Missing(f"sweep {self.sweep['info']['run_name']}: expected at least 2 trials, got {len(self.trials)}")
         self.names = [run["info"]["run_name"] for run in self.trials]
@@ -147,21 +156,32 @@ class Pages:
             Missing: a page lacks something.
         """
         trial = next((run for run in self.trials if run["info"]["status"] == "FINISHED"), self.trials[0])
-        base = f"{self.server}/#/experiments/{self.experiment}/runs"
-        self._list(f"{base}?{WORKFLOW}")
-        self._scores(f"{base}?compareRunsMode=CHART&{WORKFLOW}")
+        base = self.base
+        self._unfold(f"{base}?{WORKFLOW}")
+        self._shoot("runs", [run["info"]["run_name"] for run in self.trials[:LISTED]])
+        self.scores()
         self._page("trial", f"{base}/{trial['info']['run_id']}?{WORKFLOW}", self._of_trial(trial))
+        self._data(trial)
         self._charts(f"{base}/{trial['info']['run_id']}/model-metrics?{WORKFLOW}", trial)
         files = ("checkpoint", "predictions", "config.json")
         self._page("artifacts", f"{base}/{trial['info']['run_id']}/artifacts?{WORKFLOW}", files)
         self._page("sweep", f"{base}/{self.sweep['info']['run_id']}?{WORKFLOW}", [self.sweep["info"]["run_name"]])
-        self._compare()
+        self.compare()
         return self.shown
 
-    def differing(self) -> dict[str, set[str]]:
-        """Parameters that differ between trials, with their values."""
+    @property
+    def score(self) -> str:
+        """A final score of the trials; `test/full/mof` if they have it."""
+        finals = {m["key"] for run in self.trials for m in run["data"].get("metrics", []) if not m.get("step", 0)}
+        if not finals:
+            raise Missing(f"sweep {self.sweep['info']['run_name']}: missing scores")
+        return str(min(finals, key=lambda name: (name != SCORE, name)))
+
+    @staticmethod
+    def differing(runs: list[dict[str, Any]]) -> dict[str, set[str]]:
+        """Parameters that differ between runs, with their values."""
         values: dict[str, set[str]] = {}
-        for run in self.trials:
+        for run in runs:
             for param in run["data"].get("params", []):
                 values.setdefault(param["key"], set()).add(param["value"])
         return {name: distinct for name, distinct in values.items() if len(distinct) > 1}
@@ -169,25 +189,25 @@ class Pages:
     def _of_trial(self, trial: dict[str, Any]) -> list[str]:
         metrics = [metric["key"] for metric in trial["data"].get("metrics", [])]
         own = {param["key"]: param["value"] for param in trial["data"]["params"]}
-        differing = [text for name in self.differing() for text in (name, own[name])]
+        differing = [text for name in self.differing(self.trials) for text in (name, own[name])]
         return [trial["info"]["run_name"], self.sweep["info"]["run_name"], *metrics, *differing]
 
-    def _list(self, url: str) -> None:
-        """Checks the first 15 trials; the table of runs shows about twenty rows at once."""
-        self._unfold(url)
-        ordered = sorted(self.trials, key=lambda run: -run["info"]["start_time"])
-        self._shoot("runs", [run["info"]["run_name"] for run in ordered[:15]])
+    def scores(self) -> None:
+        """Checks that a score has a bar for each trial, and that the chart names them.
 
-    def _scores(self, url: str) -> None:
-        """Checks that a score has a bar for each trial."""
-        finals = {m["key"] for run in self.trials for m in run["data"].get("metrics", []) if not m.get("step", 0)}
-        if not finals:
-            raise Missing(f"sweep {self.sweep['info']['run_name']}: missing scores")
-        score = min(finals, key=lambda name: (name != "test/full/mof", name))
-        self._unfold(url)
-        self.browser.type("input[placeholder^='Search metric']", score)
-        self.browser.wait_until("return document.querySelectorAll('.barlayer path').length > 1", f"bars for {score}")
-        self._shoot("scores", [score])
+        Raises:
+            Missing: the page lacks one of them.
+        """
+        self._unfold(f"{self.base}?compareRunsMode=CHART&{WORKFLOW}")
+        self.browser.type("input[placeholder^='Search metric']", self.score)
+        self.browser.wait_until(
+            "return document.querySelectorAll('.barlayer path').length > 1", f"bars for {self.score}"
+        )
+        self._shoot("scores", [self.score])
+        chart = "[data-testid=experiment-view-compare-runs-card]"
+        shown = str(self.browser.run(f"return document.querySelector('{chart}').innerText")).split("\n")
+        names = self.names if len(self.names) <= DRAWN else []
+        _require(f"chart of {self.score}", [self.score, *names], shown)
 
     def _unfold(self, url: str) -> None:
         name = self.sweep["info"]["run_name"]
@@ -220,18 +240,58 @@ class Pages:
             self.browser.wait_until(drawn, f"line for {curve}")
             self._shoot("charts", [curve])
 
-    def _compare(self) -> None:
-        chosen: list[dict[str, Any]] = []
-        differing = self.differing()
-        for run in self.trials:  # prefers distinct rows
-            if tags(run).get("row") not in {tags(other).get("row") for other in chosen}:
-                chosen.append(run)
-        chosen = (chosen + [run for run in self.trials if run not in chosen])[:COMPARED]
-        ids = urllib.parse.quote(json.dumps([run["info"]["run_id"] for run in chosen]))
-        experiments = urllib.parse.quote(json.dumps([self.experiment]))
-        values = {p["value"] for run in chosen for p in run["data"]["params"] if p["key"] in differing}
-        texts = [*(run["info"]["run_name"] for run in chosen), *differing, *values]
-        self._page("compare", f"{self.server}/#/compare-runs?runs={ids}&experiments={experiments}&{WORKFLOW}", texts)
+    def _data(self, trial: dict[str, Any]) -> None:
+        """Opens the data set on the page of a trial, and checks its schema; older trials have none."""
+        for used in trial.get("inputs", {}).get("dataset_inputs", []):
+            schema = json.loads(used["dataset"].get("schema") or "{}")
+            columns = [str(column[key]) for column in schema.get("mlflow_colspec", []) for key in ("name", "type")]
+            name = json.dumps(used["dataset"]["name"])
+            opened = (
+                "const buttons = [...document.querySelectorAll('[role=button]')];"
+                f"const found = buttons.find(button => button.innerText.includes({name}));"
+                "if (found) found.click(); return !!found"
+            )
+            self.browser.wait_until(opened, f"data set {name}")
+            self._shoot("data", [used["dataset"]["name"], *columns])
+
+    def compare(self) -> None:
+        """Selects trials of distinct rows in the list, and checks the page that compares them.
+
+        Raises:
+            Missing: the page lacks a name or value that differs, or the plot an axis.
+        """
+        first = self.trials[:LISTED]
+        rows = {tags(run).get("row"): run for run in reversed(first)}
+        chosen = [*rows.values(), *(run for run in first if run not in rows.values())][:COMPARED]
+        self._unfold(f"{self.base}?{WORKFLOW}")
+        for run in chosen:
+            link = f"a[href*={json.dumps(run['info']['run_id'])}]"
+            tick = (
+                f"const link = document.querySelector({json.dumps(link)}), row = link && link.closest('[role=row]');"
+                "const whole = row && `[row-id=\"${row.getAttribute('row-id')}\"]`;"  # name and box are in two tables
+                "const box = row && document.querySelector(`${whole} input[type=checkbox]`);"
+                "if (box && !box.checked) box.click(); return !!box && box.checked"
+            )
+            self.browser.wait_until(tick, f"checkbox of {run['info']['run_name']}")
+        press = (
+            "const button = [...document.querySelectorAll('button')].find(b => b.innerText.trim() === 'Compare');"
+            "if (button && !button.disabled) button.click(); return !!button && !button.disabled"
+        )
+        self.browser.wait_until(press, "button Compare")
+        self.browser.wait_for(f"Comparing {len(chosen)} Runs")
+        self._close_assistant()
+        differing = self.differing(chosen)
+        metrics = "const boxes = document.querySelectorAll('[role=combobox]'); return boxes.length > 1 && boxes[1].id"
+        self.browser.type(f"#{self.browser.wait_until(metrics, 'choice of metrics')}", f"{self.score}\ue007")
+        axes = (
+            "const axes = [...document.querySelectorAll('.parcoords .axis-title')].map(axis => axis.textContent);"
+            f"return axes.includes({json.dumps(self.score)}) && axes"
+        )
+        drawn = self.browser.wait_until(axes, f"axis {self.score} of the parallel coordinates")
+        _require("parallel coordinates", differing, drawn)
+        self.browser.press("\ue00c")  # escape closes the list of metrics
+        values = {value for distinct in differing.values() for value in distinct}
+        self._shoot("compare", [*(run["info"]["run_name"] for run in chosen), *differing, *values])
 
     def _page(self, name: str, url: str, texts: list[str] | tuple[str, ...]) -> None:
         self.browser.open(url)
@@ -256,6 +316,12 @@ class Pages:
         request = urllib.request.Request(f"{self.server}/api/2.0/mlflow/{path}", data, headers)
         with urllib.request.urlopen(request, timeout=60) as response:
             return json.load(response)
+
+
+def _require(place: str, names: Iterable[str], shown: Collection[str]) -> None:
+    absent = [repr(name) for name in names if name not in shown]
+    if absent:
+        raise Missing(f"{place}: missing {', '.join(absent)}")
 
 
 def tags(run: dict[str, Any]) -> dict[str, str]:

@@ -12,7 +12,8 @@ from sweeps.service.plan.sweep_folder import SweepInfo
 from sweeps.service.tables.baselines import BLIND
 from sweeps.service.track.tracker import Tracker
 from sweeps.service.trials.results_folder import ResultsFolder
-from tests.browser.chromium import Chromium
+from tests.browser.chromium import Chromium, Missing
+from tests.browser.mlflow_ui import Pages
 from tests.helpers.services import MLflowServer, need
 from tests.helpers.trial_folders import write_ablation
 
@@ -33,25 +34,34 @@ def shown(mlflow_server: MLflowServer, tmp_path_factory: pytest.TempPathFactory)
     return mlflow_server.uri
 
 
+def look(uri: str, out: Path, *expected: str) -> subprocess.CompletedProcess[str]:
+    """The check of the pages, with texts that they must show."""
+    command = [sys.executable, "-m", "tests.browser.mlflow_ui", "--tracking-uri", uri, "--experiment", "browser"]
+    return subprocess.run(
+        [*command, "--out", str(out), "--expect", *expected], capture_output=True, text=True, check=False
+    )
+
+
 def test_a_user_finds_the_sweep_its_trials_curves_and_differences_and_a_missing_text_fails(
     shown: str, tmp_path: Path
 ) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "tests.browser.mlflow_ui",
-        "--tracking-uri",
-        shown,
-        "--experiment",
-        "browser",
-        "--out",
-        str(tmp_path),
-    ]
-    present, absent = ["Masks and overlap", BLIND, "test/full/mof", "mask.shape"], "absent row"
-    done = subprocess.run([*command, "--expect", *present, absent], capture_output=True, text=True, check=False)
+    present, absent = ["Masks and overlap", BLIND, "test/full/mof", "mask.shape", "features [frames, 64]"], "absent row"
+    done = look(shown, tmp_path, *present, absent)
     (line,) = done.stderr.splitlines()
     assert repr(absent) in line
     assert done.returncode == 1
     pictures = {path.name: path.read_bytes()[:8] for path in tmp_path.glob("*.png")}
-    pages = ("runs", "scores", "trial", "charts", "artifacts", "sweep", "compare")
+    pages = ("runs", "scores", "trial", "data", "charts", "artifacts", "sweep", "compare")
     assert pictures == {f"{page}.png": b"\x89PNG\r\n\x1a\n" for page in pages}
+
+
+def test_a_name_that_a_plot_lacks_fails(shown: str, tmp_path: Path) -> None:
+    with Chromium() as browser:
+        pages = Pages(shown, "browser", None, browser, tmp_path)
+        pages.names.append("s9 absent")
+        with pytest.raises(Missing, match=r"chart of test/full/mof: missing 's9 absent'$"):
+            pages.scores()
+        pages.trials[0]["data"]["params"].append({"key": "absent.setting", "value": "1"})
+        pages.trials[1]["data"]["params"].append({"key": "absent.setting", "value": "2"})
+        with pytest.raises(Missing, match=r"parallel coordinates: missing 'absent\.setting'$"):
+            pages.compare()
