@@ -12,6 +12,9 @@ from mucon.checkpoint import Checkpoint, saved_of
 from mucon.checkpoint_files import Progress
 from mucon.decoding.fusion import TrainingFacts
 from mucon.export import folder as exported
+from mucon.inference import MuConPredictor
+from mucon.method import Predictor
+from mucon.methods.frames.predictor import FramePredictor
 from mucon.model import NetworkSize, build_model
 from tests.helpers.factories import VOCABULARY, small_config
 
@@ -43,6 +46,14 @@ def export(target: Path, members: Sequence[Checkpoint], **options: Any) -> Path:
 def features(T: int, seed: int = 0) -> torch.Tensor:
     """Random features `[T, DIM]`."""
     return torch.randn(T, DIM, generator=torch.Generator().manual_seed(seed))
+
+
+def frame_log_probs(predictor: Predictor, given: torch.Tensor) -> torch.Tensor:
+    """Log probabilities `[T, N]` of each frame of features `[T, D]`, from the network of a predictor."""
+    if isinstance(predictor, MuConPredictor):
+        return predictor.checkpoint.model.encode(given)[1]
+    assert isinstance(predictor, FramePredictor)
+    return predictor.classifier.frame_log_probs(given)
 
 
 def changed(path: Path) -> None:

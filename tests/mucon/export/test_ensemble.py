@@ -23,7 +23,7 @@ from mucon.methods import method_named
 from mucon.methods.frames.learner import build_network
 from mucon.model.ensemble import MuConEnsemble
 from mucon.videos import Source
-from tests.helpers.exported import DIM, export, features, network
+from tests.helpers.exported import DIM, export, features, frame_log_probs, network
 from tests.helpers.factories import VOCABULARY
 from tests.helpers.refusals import refused
 
@@ -125,7 +125,7 @@ def test_an_ensemble_of_frame_classifiers_is_the_mean_of_their_log_probabilities
     write(tmp_path / "model", trainings, name="two", scores=lambda _: [])
     predictor = load_predictor(tmp_path / "model", "cpu")
     mean = sum(one.frame_log_probs(features(30)) for one in networks) / 2
-    torch.testing.assert_close(predictor.frame_log_probs(features(30)), torch.log_softmax(mean, dim=1))
+    torch.testing.assert_close(frame_log_probs(predictor, features(30)), torch.log_softmax(mean, dim=1))
     assert predictor.to(torch.device("cpu")).weights_sha256() == predictor.weights_sha256()
 
 

@@ -25,7 +25,7 @@ from mucon.library import Model
 from mucon.methods import method_named
 from mucon.methods.frames.learner import build_network
 from mucon.methods.frames.predictor import FrameClassifier
-from tests.helpers.exported import DIM, N, export, features, network
+from tests.helpers.exported import DIM, N, export, features, frame_log_probs, network
 from tests.helpers.factories import VOCABULARY
 from tests.helpers.refusals import refused
 
@@ -50,7 +50,7 @@ def check(folder: Path, lengths: tuple[int, ...], decodings: tuple[DecodingConfi
     runner, model = load_runner(folder), mucon.load(folder, "cpu")
     for T in lengths:
         given = features(T, seed=T)
-        ours, theirs = runner.log_probs(given.numpy()), model.predictor.frame_log_probs(given).numpy()
+        ours, theirs = runner.log_probs(given.numpy()), frame_log_probs(model.predictor, given).numpy()
         np.testing.assert_allclose(ours, theirs, atol=1e-4, rtol=0)
         for name in model.predictions:
             for decoding in decodings if name == "full" else (None,):

@@ -11,7 +11,7 @@ import pytest
 import mucon
 from mucon.checkpoint import Checkpoint
 from mucon.export.programs import load_programs, write_programs
-from tests.helpers.exported import changed, export, features, network
+from tests.helpers.exported import changed, export, features, frame_log_probs, network
 from tests.helpers.refusals import refused
 
 LENGTHS = (1, 2, 3, 4, 5, 7, 8, 9, 17, 33, 65, 1000, 10_000)
@@ -32,7 +32,7 @@ def test_loaded_programs_have_the_labels_of_torch_at_every_length(
     runner, model = load_programs(folder), mucon.load(folder, "cpu")
     for T in LENGTHS if len(members()) == 1 else LENGTHS[:9]:
         given = features(T, seed=T)
-        ours, theirs = runner.log_probs(given.numpy()), model.predictor.frame_log_probs(given).numpy()
+        ours, theirs = runner.log_probs(given.numpy()), frame_log_probs(model.predictor, given).numpy()
         np.testing.assert_allclose(ours, theirs, atol=1e-4, rtol=0)
         for name in model.predictions:
             assert runner.predict(given.numpy(), name).labels == model.predict(given, name).labels
