@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
+import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 
 import mucon
+from mucon import cli as mucon_cli
 from mucon.export import folder as exported
 from sweeps.service.cli import main
 from sweeps.service.track.compare import registered_trials
@@ -25,10 +28,12 @@ from tests.helpers.exported import changed
 from tests.helpers.refusals import refused
 from tests.helpers.services import answers, end_group, free_port, wait_until
 from tests.sweeps.conftest import Finished
+from tests.test_docs import code_blocks
 
 pytestmark = pytest.mark.service
 
-LENGTHS = (1, 2, 33, 400)
+N_RECORDINGS = 200
+PAGE = Path(__file__).parents[3] / "docs" / "models.md"
 FORBIDDEN = ("mucon", "storage", "sweeps", "ray", "optuna")
 LOAD = """
 import importlib.util, json, sys
@@ -41,14 +46,17 @@ print(json.dumps([model.predict(data[name]).to_dict("records") for name in data.
 
 
 class Registered(NamedTuple):
-    """A server with a registered model, the results folder it comes from, and an environment without the project."""
+    """A results folder, its server with a registered model, and an environment without the project."""
 
-    uri: str
     results: Path
     python: Path
 
+    @property
+    def uri(self) -> str:
+        return ResultsFolder.at(self.results).tracking_uri
+
     def command(self, *words: str) -> list[str]:
-        return [*words, "--results", str(self.results), "--tracking-uri", self.uri]
+        return [*words, "--results", str(self.results)]
 
     @property
     def environment(self) -> dict[str, str]:
@@ -63,15 +71,15 @@ def registered(
 ) -> Registered:
     folder = tmp_path_factory.mktemp("registry")
     shutil.copytree(finished_sweep.results, folder / "results")
-    shutil.copyfile(empty_mlflow_database, folder / "mlflow.db")
-    uri = f"sqlite:///{folder}/mlflow.db"
-    found = Registered(uri, folder / "results", folder / "environment" / "bin" / "python")
+    shutil.copyfile(empty_mlflow_database, folder / "results" / "mlflow.db")
+    found = Registered(folder / "results", folder / "environment" / "bin" / "python")
     assert main(None, ["sync", str(found.results), "--tracking-uri", found.uri]) == 0
     assert main(None, found.command("promote", "ablation_masks", "--alias", "champion")) == 0
     make_environment(folder / "environment", REQUIREMENTS, ours=())
-    server = found.python.with_name("uvicorn")  # `mlflow models serve` starts it by its name
-    server.write_text(f"#!{found.python}\nimport runpy\nrunpy.run_module('uvicorn', run_name='__main__')\n")
-    server.chmod(0o755)
+    for name in ("mlflow", "uvicorn"):
+        script = found.python.with_name(name)
+        script.write_text(f"#!{found.python}\nimport runpy\nrunpy.run_module({name!r}, run_name='__main__')\n")
+        script.chmod(0o755)
     return found
 
 
@@ -85,7 +93,8 @@ def fetched(registered: Registered, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="module")
 def recordings(fetched: Path) -> dict[str, np.ndarray]:
     random, dim = np.random.default_rng(0), mucon.load(fetched, "cpu").dim
-    return {f"T{T}": random.normal(size=(T, dim)).astype(np.float32) for T in LENGTHS}
+    lengths = [*range(1, 40), *random.integers(40, 300, size=N_RECORDINGS - 39).tolist()]
+    return {f"{i}": random.normal(size=(T, dim)).astype(np.float32) for i, T in enumerate(lengths)}
 
 
 def expected(model: mucon.Model, features: np.ndarray) -> list[tuple[str, int, int]]:
@@ -106,6 +115,10 @@ def test_a_version_has_its_lineage_and_the_same_model_is_not_registered_twice(re
     (trial,) = version.tags["trials"].split(",")
     assert client.get_run(version.run_id).tags["trial"] == trial
     assert (version.tags["sweep"], version.tags["split"]) == ("ablation_masks", "1")
+    assert (
+        version.tags["data_fingerprint"]
+        == ResultsFolder.at(registered.results).reading(trial).trial["data_fingerprint"]
+    )
     results = ResultsFolder.at(registered.results)
     assert registered_trials(results, registered.uri) == {trial}
     assert client.get_run(version.run_id).status == "FINISHED"
@@ -158,7 +171,7 @@ def test_a_trial_without_a_run_on_the_server_is_refused(
     registered: Registered, new_mlflow_uri: Any, tmp_path: Path
 ) -> None:
     words = registered.command("promote", "ablation_masks", "--alias", "champion")
-    assert main(None, [*words[:-1], new_mlflow_uri(tmp_path)]) == 2
+    assert main(None, [*words, "--tracking-uri", new_mlflow_uri(tmp_path)]) == 2
 
 
 def test_mlflow_loads_the_model_where_the_project_is_not_installed(
@@ -173,36 +186,52 @@ def test_mlflow_loads_the_model_where_the_project_is_not_installed(
         assert named(rows) == expected(model, features)
 
 
-def test_a_server_of_the_model_segments_recordings_of_any_length(
-    registered: Registered, fetched: Path, recordings: dict[str, np.ndarray], tmp_path: Path
-) -> None:
-    port = free_port()
-    words = [registered.python, "-m", "mlflow", "models", "serve", "--model-uri", "models:/mucon@champion"]
-    words += ["--env-manager", "local", "--host", "127.0.0.1", "--port", str(port)]
+def test_the_commands_of_the_documentation_lead_to_a_server_that_segments_recordings_of_any_length(
+    registered: Registered, fetched: Path, recordings: dict[str, np.ndarray], tiny_store: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("stores", "models", "DATA/tug/features"):
+        Path(name).mkdir(parents=True)
+    Path("results").symlink_to(registered.results)
+    Path("stores/tug").symlink_to(tiny_store)
+    np.save("DATA/tug/features/s01_01.npy", recordings["150"])
+    text = PAGE.read_text(encoding="utf-8")
+    (block,), (example,) = code_blocks(text, "sh"), code_blocks(text, "python server")
+    *lines, serve = block.splitlines()
+    for line in lines:
+        program, *words = shlex.split(line)
+        words += ["--dry-run"] if words[0] == "run" else []
+        assert (mucon_cli.main(words) if program == "mucon" else main(None, words)) == 0, line
+    model, port = mucon.load(fetched, "cpu"), str(free_port())
+    shown = [f"{start} {stop} {action}" for action, start, stop in expected(model, recordings["150"])]
     with (tmp_path / "log").open("wb") as log:
         server = subprocess.Popen(
-            words, env=registered.environment, cwd=tmp_path, stdout=log, stderr=log, start_new_session=True
-        )
+            ["bash", "-c", serve.replace("5001", port)],
+            env=registered.environment, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
     try:
         wait_until(lambda: answers(f"http://127.0.0.1:{port}/health") or server.poll() is not None, 180, "a server")
         assert server.poll() is None, (tmp_path / "log").read_text()
-        model = mucon.load(fetched, "cpu")
+        capsys.readouterr()
+        exec(compile(example.replace("5001", port), str(PAGE), "exec"), {})
+        assert [line.rpartition(" ")[0] for line in capsys.readouterr().out.splitlines()] == shown
 
-        def ask(features: np.ndarray, **params: str) -> list[dict[str, Any]]:
+        def ask(features: np.ndarray, **params: str) -> list[tuple[str, int, int]]:
             content = json.dumps({"inputs": features.tolist(), "params": params}).encode()
-            request = urllib.request.Request(
-                f"http://127.0.0.1:{port}/invocations", content, {"Content-Type": "application/json"}
-            )
-            with urllib.request.urlopen(request, timeout=60) as response:
-                rows: list[dict[str, Any]] = json.load(response)["predictions"]
-                return rows
+            url, header = f"http://127.0.0.1:{port}/invocations", {"Content-Type": "application/json"}
+            with urllib.request.urlopen(urllib.request.Request(url, content, header), timeout=60) as response:
+                return named(json.load(response)["predictions"])
 
         for features in recordings.values():
-            assert named(ask(features)) == expected(model, features)
-        features, transcript = recordings["T400"], [*model.actions[:2]]
+            assert ask(features) == expected(model, features)
+        features, transcript = recordings["150"], [*model.actions[:2]]
         aligned = [(one.action, one.start, one.stop) for one in model.align(features, transcript).segments]
-        assert named(ask(features, transcript=",".join(transcript))) == aligned
+        assert ask(features, transcript=",".join(transcript)) == aligned
         frames = [(one.action, one.start, one.stop) for one in model.predict(features, "frames").segments]
-        assert named(ask(features, prediction="frames")) == frames
+        assert ask(features, prediction="frames") == frames
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            ask(features[:, :-1])
     finally:
         end_group(server)

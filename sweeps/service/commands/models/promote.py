@@ -47,7 +47,10 @@ def run(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         exported = Path(scratch, options.model)
         cells = write_chosen(options, exported)
+        trial = results.reading(cells[0].identity).trial
         facts = {
+            "store": trial["store"],
+            "data_fingerprint": trial["data_fingerprint"],
             "sweep": options.name,
             "row": cells[0].variant.name,
             "split": cells[0].split,
