@@ -15,6 +15,8 @@ from sweeps.service.trials.provenance import changed_files
 
 KINDS = ("recordings", "method", "settings", "seed", "versions", "code", "packages", "machine")
 """The kinds of differences, the most suspicious one first."""
+_DEFAULT = {"settings": "default"}
+"""What stands for an absent value: results contain the choices of decoding that differ from the defaults."""
 _NOT_MACHINE = ("git_commit", "git_diff_sha256", "git_untracked", "numerics")
 
 
@@ -47,7 +49,7 @@ def differences(entrants: Sequence[Entrant]) -> tuple[Difference, ...]:
     has_packages = all(any(kind == "packages" for kind, _ in one) for one in known)
     compared = ("settings", "packages") if has_packages else ("settings",)
     rows = [
-        (kind, what, [[one.get((kind, what), NOTHING) for one in of] for of in facts])
+        (kind, what, [[one.get((kind, what), _DEFAULT.get(kind, NOTHING)) for one in of] for of in facts])
         for kind, what in keys
         if kind in compared or all((kind, what) in one for one in known)
     ]
@@ -82,7 +84,7 @@ def _facts(training: Training) -> Iterator[tuple[tuple[str, str], Any]]:
     if not environment:
         return
     yield ("code", "commit"), environment.get("git_commit", NOTHING)
-    yield ("code", "changed files"), sorted({*_files(training.patch), *environment.get("git_untracked", ())})
+    yield ("code", "changed files"), sorted({*_files(training.patch), *map(str, environment.get("git_untracked", ()))})
     yield ("code", "local changes"), environment.get("git_diff_sha256", NOTHING)
     yield from ((("packages", name), version) for name, version in environment.get("packages", {}).items())
     facts = ("host", *ENVIRONMENT_FACTS)

@@ -126,6 +126,9 @@ class TrialReading:
         shape = {"videos": {ANY_KEY: {"transcript": [str], "lengths": [int]}}}
         hint = "delete the trial's evaluation and run the sweep again"
         videos: dict[str, dict[str, Any]] = read_json(path, hint=hint, shape=shape)["videos"]
+        for id, of in videos.items():
+            if len(of["transcript"]) != len(of["lengths"]) or min(of["lengths"], default=0) < 0:
+                raise damaged(path, f"{id}: lengths of the segments", hint)
         return videos
 
     def check(self) -> None:

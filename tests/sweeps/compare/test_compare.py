@@ -13,6 +13,7 @@ from sweeps.service.cli import main
 from sweeps.service.compare.comparison import Comparison, compare
 from sweeps.service.compare.differences import KINDS
 from sweeps.service.compare.entrants import Entrant, entrant
+from sweeps.service.compare.page import make_page
 from sweeps.service.compare.terminal import lines
 from sweeps.service.plan.plan import make_plan
 from sweeps.service.run.worker import run_trial
@@ -132,6 +133,24 @@ def test_p_is_adjusted_over_the_tests_of_all_models() -> None:
     others = [planted(name, {id: value + 0.1 for id, value in videos.items()}) for name in "bcd"]
     found = compare([planted("a", videos), *others], "mof")
     assert [one.outcome.adjusted_p for pair in found.pairs for one in pair.metrics] == [3 / 32] * 3
+
+
+def test_damaged_segments_leave_the_page_without_bars(
+    trained: tuple[ResultsFolder, dict[str, list[str]]], tmp_path: Path
+) -> None:
+    whole, rows = trained
+    copy = ResultsFolder(tmp_path / "results")
+    shutil.copytree(whole.path, copy.path)
+    (path,) = copy.path.glob(f"trials/{rows['short'][0]}/evaluations/*/predictions/full.json")
+    value = json.loads(path.read_text())
+    value["videos"]["video_06"]["lengths"].pop()
+    path.write_text(json.dumps(value))
+    found = compared(copy, rows["smooth"][0], rows["short"][0])
+    with refused("damaged", place=str(path), n=1):
+        found.entrants[1].segments  # noqa: B018
+    page = make_page(found)
+    assert str(path) in page
+    assert "<svg role" not in page
 
 
 def test_models_with_other_predictions_are_compared() -> None:
