@@ -28,27 +28,32 @@ def shown(mlflow_server: MLflowServer, tmp_path_factory: pytest.TempPathFactory)
     _, rows = write_ablation(results.path)
     table = results.path / "table.md"
     table.write_text(f"| mask | MoF |\n|---|---|\n| {BLIND} | 41.2 |\n")
-    sweep = SweepInfo(name="ablation_masks", title="Masks and overlap", command="python sweeps/x.py", config={})
+    labels = {row: dict(zip(("Shape", "Overlap"), row.split(", "), strict=True)) for row in rows.values()}
+    sweep = SweepInfo(
+        name="ablation_masks", title="Masks and overlap", command="python sweeps/x.py", config={}, labels=labels
+    )
     with Tracker(mlflow_server.uri, "browser", sweep, rows) as tracker:
         assert tracker.finish([results.trial(identity) for identity in rows], {"table": table}).complete
     return mlflow_server.uri
 
 
-def look(uri: str, out: Path, *expected: str) -> subprocess.CompletedProcess[str]:
-    """The check of the pages, with texts that they must show."""
-    command = [sys.executable, "-m", "tests.browser.mlflow_ui", "--tracking-uri", uri, "--experiment", "browser"]
-    return subprocess.run(
-        [*command, "--out", str(out), "--expect", *expected], capture_output=True, text=True, check=False
-    )
-
-
 def test_a_user_finds_the_sweep_its_trials_curves_and_differences_and_a_missing_text_fails(
     shown: str, tmp_path: Path
 ) -> None:
-    present, absent = ["Masks and overlap", BLIND, "test/full/mof", "mask.shape", "features [frames, 64]"], "absent row"
-    done = look(shown, tmp_path, *present, absent)
+    command = [sys.executable, "-m", "tests.browser.mlflow_ui", "--tracking-uri", shown, "--experiment", "browser"]
+    texts = [
+        "Masks and overlap",
+        BLIND,
+        "test/full/mof",
+        "mask.shape",
+        "Overlap",
+        "features [frames, 64]",
+        "absent row",
+    ]
+    command += ["--out", str(tmp_path), "--expect", *texts]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     (line,) = done.stderr.splitlines()
-    assert repr(absent) in line
+    assert "missing 'absent row'" in line
     assert done.returncode == 1
     pictures = {path.name: path.read_bytes()[:8] for path in tmp_path.glob("*.png")}
     pages = ("runs", "scores", "trial", "data", "charts", "artifacts", "sweep", "compare")
@@ -61,7 +66,7 @@ def test_a_name_that_a_plot_lacks_fails(shown: str, tmp_path: Path) -> None:
         pages.names.append("s9 absent")
         with pytest.raises(Missing, match=r"chart of test/full/mof: missing 's9 absent'$"):
             pages.scores()
-        pages.trials[0]["data"]["params"].append({"key": "absent.setting", "value": "1"})
-        pages.trials[1]["data"]["params"].append({"key": "absent.setting", "value": "2"})
-        with pytest.raises(Missing, match=r"parallel coordinates: missing 'absent\.setting'$"):
+        pages.trials[0]["data"]["params"].append({"key": "Absent", "value": "1"})
+        pages.trials[1]["data"]["params"].append({"key": "Absent", "value": "2"})
+        with pytest.raises(Missing, match=r"parallel coordinates: missing 'Absent'$"):
             pages.compare()

@@ -115,6 +115,10 @@ class Plan:
     def tracked(self) -> SweepCells:
         """What of the plan a tracking server shows."""
         evaluations: dict[str, list[str]] = {}
+        labels: dict[str, dict[str, str]] = {}
+        for part in self.parts:
+            for row in part.experiment.variants:
+                labels.setdefault(row.name, dict(zip(part.experiment.label_titles, row.labels, strict=True)))
         for cell in self.cells:
             evaluations.setdefault(cell.identity, []).append(cell.evaluation)
         return SweepCells(
@@ -122,6 +126,7 @@ class Plan:
             name=self.name,
             digest=digest("\n".join([self.title, *(f"{cell} {cell.key}" for cell in self.cells)])),
             rows=self.rows,
+            labels=labels,
             evaluations=evaluations,
         )
 

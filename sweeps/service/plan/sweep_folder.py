@@ -40,7 +40,11 @@ SHAPE = {
     **{"name": str, "title": str, "command": str, "config": {}, "experiment": str, "created": (str, type(None))},
     "rows": {ANY_KEY: str},
 }
-OPTIONAL_SHAPE: dict[str, Any] = {"keep": int, "rerun": {"sweep": str, "words": [str], "folder": str}}
+OPTIONAL_SHAPE: dict[str, Any] = {
+    "keep": int,
+    "labels": {ANY_KEY: {ANY_KEY: str}},
+    "rerun": {"sweep": str, "words": [str], "folder": str},
+}
 TABLE_SUFFIXES = (".md", ".csv", ".tex", ".parquet", ".html", ".png", ".svg")
 
 
@@ -70,6 +74,7 @@ class SweepInfo:
         config: recipe, seeds, splits, store and settings of the command line; plain values.
         keep: number of its best trials that keep their whole checkpoints; None for all.
         rerun: what runs it again; None in older records and in those of other results folders.
+        labels: row -> title of a label column -> its label; empty in older records.
     """
 
     name: str
@@ -78,6 +83,7 @@ class SweepInfo:
     config: Mapping[str, Any]
     keep: int | None = None
     rerun: Rerun | None = None
+    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +162,7 @@ class SweepCells:
         name: name of the sweep.
         digest: identifies title and cells.
         rows: trial identity -> row of the table.
+        labels: row -> title of a label column -> its label.
         evaluations: trial identity -> identities of its evaluations in the sweep.
     """
 
@@ -163,6 +170,7 @@ class SweepCells:
     name: str
     digest: str
     rows: Mapping[str, str]
+    labels: Mapping[str, Mapping[str, str]]
     evaluations: Mapping[str, Sequence[str]]
 
     @property
@@ -228,6 +236,7 @@ def write_sweep(results: ResultsFolder, sweep: SweepInfo, experiment_name: str, 
             "started": time.time(),
             "shipped": {uri: asdict(shown) for uri, shown in earlier.shipped.items()} if earlier else {},
             "rows": {**(earlier.rows if earlier else {}), **rows},
+            "labels": {**(earlier.sweep.labels if earlier else {}), **sweep.labels},
         },
     )
 
@@ -321,6 +330,7 @@ def _read(path: Path) -> SweepRecord:
             config=value["config"],
             keep=value.get("keep"),
             rerun=rerun and Rerun(sweep=rerun["sweep"], words=tuple(rerun["words"]), folder=rerun["folder"]),
+            labels=value.get("labels") or {},
         ),
         experiment_name=value["experiment"],
         created=value["created"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from mucon.errors import InputError
@@ -60,6 +61,7 @@ class Tracked:
     """
 
     def __init__(self, cells: SweepCells, info: SweepInfo, uri: str | None, tell: Callable[[str], None]) -> None:
+        info = replace(info, labels=cells.labels)
         self._cells, self._info, self._tell = cells, info, tell
         self._tracker: Tracker | None = None
         self._shipping: Shipping | None = None

@@ -24,7 +24,7 @@ from sweeps.service.track.content.changes import (
 )
 from sweeps.service.track.content.description import source_tags, trial_description
 from sweeps.service.track.content.names import METRIC_NAMES
-from sweeps.service.track.content.records import STATUS, TrialRecord, artifacts
+from sweeps.service.track.content.records import STATUS, TrialRecord, artifacts, label_params
 from sweeps.service.track.server import ServerError
 from sweeps.service.track.sweep_run import SweepRun
 from sweeps.service.trials.folder import State, TrialFolder
@@ -171,6 +171,9 @@ class TrialRuns:
             rest = replace(record, params={}, tags={}, curves=(), scores=(), last_step=0)
             self._log(run, changes(run, rest, self._used(record)))
             return
+        if run.tags.get(OWNER_TAG) == self._sweep.name:
+            labels = self._sweep.labels.get(self._rows.get(record.identity, ""), {})
+            record = replace(record, params={**record.params, **label_params(labels, record.params)})
         tags = self._tags(run, record, reading.folder)
         if self._writer and record.state is State.RUNNING:
             tags |= self._beating(run)

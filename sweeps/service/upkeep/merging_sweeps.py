@@ -96,4 +96,5 @@ def _merged_record(
         return None
     base = {**theirs, "name": name, "rerun": None} if ours is None else ours
     created = min(filter(None, (base["created"], theirs["created"])), default=None)
-    return {**base, "rows": {**theirs["rows"], **base["rows"]}, "created": created, "shipped": {}}
+    both = {key: {**(theirs.get(key) or {}), **(base.get(key) or {})} for key in ("rows", "labels")}
+    return {**base, **both, "created": created, "shipped": {}}

@@ -98,10 +98,12 @@ def test_a_sweeps_record_keeps_its_first_time_and_earlier_rows(results: ResultsF
     file = folder / "sweep.json"
     file.write_text(file.read_text().replace(str(first.created), "2020-01-01T00:00:00Z"))
     (folder / "masks.csv").touch()
-    write_sweep(results, replace(INFO, title="New"), "mucon", {"b": "bell"})
+    write_sweep(results, replace(INFO, labels={"box": {"Shape": "box"}}), "mucon", {})
+    write_sweep(results, replace(INFO, title="New", labels={"bell": {"Shape": "bell"}}), "mucon", {"b": "bell"})
     (again,), _ = read_sweeps(results)
     assert (again.created, again.sweep.title) == ("2020-01-01T00:00:00Z", "New")
     assert again.rows == {"a": "box", "b": "bell"}
+    assert again.sweep.labels == {"box": {"Shape": "box"}, "bell": {"Shape": "bell"}}
     assert again.tables == {"masks.csv": folder / "masks.csv"}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,25 @@ def test_parameters_of_two_trials_can_be_compared(tmp_path: Path, mlflow_uri: st
     assert (first["seed"], first["split"], first["method"], first["data"]) == ("1", "1", "mucon", "tug")
     assert max(len(value) for value in first.values()) == 500
     assert first["model.actions"] == bell["model.actions"] != second["model.actions"]
+
+
+def test_the_labels_of_a_row_are_parameters_of_the_runs_that_its_sweep_has_trained(
+    tmp_path: Path, mlflow_uri: str
+) -> None:
+    folder, row = write_trial(tmp_path), "box, no"
+    labels = {row: {"Shape": "box", "Overlap": "no", "Method": "ours"}}
+    masks = replace(MASKS, labels=labels)
+    with tracker(mlflow_uri, {folder.identity: row}, masks) as shipping:
+        shipping.ship([folder])
+    params = run_of(mlflow_uri, folder).data.params
+    assert (params["Shape"], params["Overlap"], params["mask.overlap"]) == ("box", "no", "0.0")
+    assert sorted(params)[:2] == ["Overlap", "Shape"], "the pages list parameters in this order"
+    assert "Method" not in params, "databases that ignore case have one parameter `method`"
+    other = SweepInfo(name="other", title="t", command="c", config={}, labels={"r": {"Shape": "other", "Row": "r"}})
+    for sweep, its_row in ((other, "r"), (replace(masks, labels={row: {"Shape": "renamed"}}), row)):
+        with tracker(mlflow_uri, {folder.identity: its_row}, sweep) as shipping:
+            assert shipping.ship([folder]).complete
+    assert run_of(mlflow_uri, folder).data.params == params
 
 
 def test_a_metric_with_an_at_sign_is_renamed(tmp_path: Path, mlflow_uri: str) -> None:

@@ -198,11 +198,13 @@ def test_equal_sweeps_become_one_and_others_of_the_same_name_are_kept_beside(
     assert (here.sweep("one") / "one.html").exists()
     assert not (here.sweep("one") / "index.html").exists(), "it would show a running sweep for ever"
     assert sweeps(there, here) == ["same"]
-    rewrite(there.sweep("one") / "sweep.json", rows={**record.rows, OTHER: "c"}, created="2000-01-01T00:00:00Z")
+    added = {"rows": {**record.rows, OTHER: "c"}, "labels": {"c": {"Row": "c"}}}
+    rewrite(there.sweep("one") / "sweep.json", **added, created="2000-01-01T00:00:00Z")
     assert sweeps(there, here) == ["extended"]
     extended = read_sweep(here.sweep("one"))
     assert extended is not None
     assert (extended.rows[OTHER], extended.created) == ("c", "2000-01-01T00:00:00Z")
+    assert extended.sweep.labels == added["labels"]
     shutil.rmtree(there.path)
     other = planted(there, "abc")
     for page in ("one.html", "index.html"):

@@ -26,10 +26,12 @@ def curve_name(name: str) -> str:
 
 
 def score_name(part: str, evaluation: str, prediction: str, metric: str) -> str:
-    """The name of a score; `evaluation` is empty for the first evaluation of a trial.
+    """The name of a score; begins with the part of the split; `evaluation` is empty for the first of a trial.
 
     >>> score_name("test", "", "full", "mof"), score_name("test", "beam 10", "full", "mof")
     ('test/full/mof', 'test/beam 10/full/mof')
+    >>> score_name("validation", "", "full", "mof")
+    'validation/full/mof'
     """
     return "/".join(word for word in (part, evaluation, prediction, metric) if word)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -250,6 +251,20 @@ def _params(trial: Mapping[str, Any]) -> dict[str, str]:
     flat = flatten(trial["config"]) | facts | {"data": PurePath(trial["store"]).name}
     names = safe_names(flat)
     return {names[path]: param_text(value) for path, value in flat.items()}
+
+
+def label_params(labels: Mapping[str, str], params: Mapping[str, str]) -> dict[str, str]:
+    """The labels of a row as parameters, by the titles of their columns; the server sorts names, capitals first.
+
+    A title that is the name of another parameter is left out, in any case of its letters: some databases ignore case.
+
+    >>> label_params({"Shape": "box", "Overlap": "10 %", "Method": "ours", "-": ""}, {"method": "mucon"})
+    {'Shape': 'box', 'Overlap': '10 %'}
+    """
+    names = safe_names(labels)
+    taken = Counter(name.lower() for name in (*params, *names.values()))
+    shown = {title: label for title, label in labels.items() if label and taken[names[title].lower()] == 1}
+    return {names[title]: param_text(label) for title, label in shown.items()}
 
 
 def _tags(
