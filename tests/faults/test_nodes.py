@@ -22,12 +22,12 @@ from sweeps.service.run.worker import run_trial
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.results_folder import ResultsFolder
 from tests.helpers.counted import duplicates, steps
-from tests.helpers.services import free_port, need, wait_until
+from tests.helpers.ray_nodes import members, ray_node
+from tests.helpers.services import free_port, need
 from tests.sweeps import small
 
 pytestmark = [pytest.mark.service, pytest.mark.xdist_group("nodes")]
 
-RAY = Path(sys.executable).with_name("ray")
 EPOCHS = 40
 UNSHARE = ("unshare", "--mount", "--propagation", "private")
 
@@ -53,10 +53,10 @@ class Cluster:
         """A node that sees other files at some places, and offers GPUs that it does not have."""
         address = f"{self.head.rpartition('.')[0]}.{number}"
         mounts = "".join(f"mount --bind {self.folder / 'other' / name} {self.folder / name} && " for name in hidden)
-        start = [str(RAY), "start", "--num-cpus=1", f"--num-gpus={gpus}", "--node-ip-address", address]
-        start += ["--address", self.environment["RAY_ADDRESS"]]
-        words = [*UNSHARE, "sh", "-c", f'{mounts}exec "$@"', "sh", *start]
-        with node(words, self.folder / f"{number}.log", self.variables) as session:
+        words = ["--num-cpus=1", f"--num-gpus={gpus}", "--node-ip-address", address]
+        words += ["--address", self.environment["RAY_ADDRESS"]]
+        inside = [*UNSHARE, "sh", "-c", f'{mounts}exec "$@"', "sh"]
+        with ray_node(words, self.folder / f"{number}.log", self.variables, *inside) as session:
             yield Joined(address, session)
 
 
@@ -75,46 +75,12 @@ class Joined:
     @property
     def raylet(self) -> int:
         """Number of the process that is the node for Ray."""
-        (found,) = (process for process in processes(self.session) if name(process) == "raylet")
+        (found,) = (process for process in members(self.session) if name(process) == "raylet")
         return found
 
     def see(self, *words: str | Path) -> None:
         """Mounts or unmounts what the node sees."""
         subprocess.run(["nsenter", f"--mount=/proc/{self.raylet}/ns/mnt", *words], check=True)
-
-
-def processes(session: int) -> list[int]:
-    """The processes of a session."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            if int(stat.read_text().rpartition(")")[2].split()[3]) == session:
-                found.append(int(stat.parent.name))
-    return found
-
-
-def end(session: int) -> None:
-    """Kills all processes of a session."""
-
-    def killed() -> bool:
-        for process in processes(session):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-        return not processes(session)
-
-    wait_until(killed, 30, "the end of a node")
-
-
-@contextlib.contextmanager
-def node(words: list[str], log: Path, environment: dict[str, str]) -> Iterator[int]:
-    """A node in a session of its own, whose number is the value; it has started when the block begins."""
-    with log.open("wb") as file:
-        started = subprocess.Popen(words, stdout=file, stderr=file, env=environment, start_new_session=True)
-    try:
-        assert started.wait(120) == 0, log.read_text()
-        yield started.pid
-    finally:
-        end(started.pid)
 
 
 @pytest.fixture(scope="module")
@@ -129,11 +95,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     address = f"{head}:{free_port()}"
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
     variables = small.environment(**token, OMP_NUM_THREADS="1", PYTHONPATH=str(small.ROOT))
-    start = [str(RAY), "start", "--head", "--num-cpus=1", "--node-ip-address", head, "--include-dashboard=false"]
+    start = ["--head", "--num-cpus=1", "--node-ip-address", head, "--include-dashboard=false"]
     temporary = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
     start += [f"--port={address.partition(':')[2]}", f"--temp-dir={temporary}"]
     try:
-        with node(start, folder / "head.log", variables | HEALTH):
+        with ray_node(start, folder / "head.log", variables | HEALTH):
             yield Cluster(folder, head, {**token, "RAY_ADDRESS": address}, variables)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -198,7 +164,7 @@ FROZEN = """
 
 
 def test_a_frozen_node_is_the_one_that_does_not_answer(cluster: Cluster, second: Joined, tmp_path: Path) -> None:
-    frozen = processes(second.session)
+    frozen = members(second.session)
     for process in frozen:
         os.kill(process, signal.SIGSTOP)
     program = [sys.executable, "-c", textwrap.dedent(FROZEN), str(tmp_path), second.address]
@@ -243,7 +209,7 @@ def test_a_node_that_drains_and_a_process_with_sigterm_hand_trials_back_and_a_ki
         assert draining.stdout.readline() == b"ready\n"
         with small.started(line, log, **cluster.environment) as driver:
             small.wait_until(lambda: len(begun(results)) == 2)
-            (elsewhere,) = set(begun(results)) & set(processes(second.session))
+            (elsewhere,) = set(begun(results)) & set(members(second.session))
             (here,) = set(begun(results)) - {elsewhere}
             raylet = second.raylet
             draining.communicate(b"\n", timeout=60)
@@ -265,20 +231,26 @@ def test_a_node_that_joins_is_refused_until_it_sees_the_results_folder_and_its_t
 ) -> None:
     """Runs after the tests of the second node, which has drained."""
     results, log = cluster.folder / "results", cluster.folder / "log"
-    line = [*line_of("moved", tiny_store, cluster.folder, results, "box", "bell", "trapezoid"), "--tracking", "off"]
-    with (
-        small.started(line, log, **cluster.environment) as driver,
-        cluster.joined(4, "results") as late,
-    ):
-        small.wait_until(lambda: f"node {late.address}: " in log.read_text())
-        assert str(results) in log.read_text().partition(f" node {late.address}: ")[2].partition("\n")[0]
-        late.see("umount", results)
-        small.wait_until(lambda: bool(set(begun(results)) & set(processes(late.session))))
-        os.kill(late.raylet, signal.SIGKILL)
+    line = [*line_of("moved", tiny_store, cluster.folder, results, "box", "bell"), "--tracking", "off"]
+    with small.started(line, log, **cluster.environment) as driver:
+        small.wait_until(lambda: bool(begun(results)))
+        (first,) = begun(results)
+        os.kill(first, signal.SIGSTOP)  # the head stays busy until the other node has come and gone
+        with cluster.joined(4, "results") as late:
+            small.wait_until(lambda: f"node {late.address}: " in log.read_text())
+            assert str(results) in log.read_text().partition(f" node {late.address}: ")[2].partition("\n")[0]
+            late.see("umount", results)
+            small.wait_until(lambda: bool(set(begun(results)) & set(members(late.session))))
+            (other,) = set(begun(results)) & set(members(late.session))
+        os.kill(first, signal.SIGCONT)
         assert driver.wait(240) == 0, log.read_text()
     assert not list((cluster.folder / "other" / "results").iterdir())
-    assert sorted(map(len, small.statuses(results).values())) == [2, 2, 3], "one trial ran on both nodes"
-    check(results, tiny_store, "box", "bell", "trapezoid")
+    runs = [
+        [record["pid"] for record in records if record.get("status") == "running"]
+        for records in small.journals(results).values()
+    ]
+    assert [len(processes) for processes in runs if other in processes] == [2], "its trial ran on both nodes"
+    check(results, tiny_store, "box", "bell")
 
 
 def line_of(sweep: str, store: Path, folder: Path, results: Path, *shapes: str) -> list[str]:

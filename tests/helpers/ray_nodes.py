@@ -28,12 +28,18 @@ def members(of: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def ray_node(words: list[str], log: Path, environment: dict[str, str]) -> Iterator[int]:
-    """Starts a node with the options of `ray start`, and kills it at the end; the value is its session."""
+def ray_node(words: list[str], log: Path, environment: dict[str, str], *inside: str) -> Iterator[int]:
+    """Starts a node with the options of `ray start`, and kills it at the end; the value is its session.
+
+    Args:
+        words: the options.
+        log: receives what it prints.
+        environment: its variables.
+        inside: words of a command that runs the command after them.
+    """
     with log.open("wb") as file:
-        started = subprocess.Popen(
-            [str(RAY), "start", *words], stdout=file, stderr=file, env=environment, start_new_session=True
-        )
+        line = [*inside, str(RAY), "start", *words]
+        started = subprocess.Popen(line, stdout=file, stderr=file, env=environment, start_new_session=True)
 
     def killed() -> bool:
         for process in members(started.pid):
