@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from mucon.errors import InputError, Problem
 from mucon.metrics.catalogue import METRICS, Metric, metric_of
 from storage import StoreError, open_store
 from sweeps.service.compare.actions import Confusion, Recall, confusions, recalls
@@ -35,6 +36,7 @@ class Pair:
     Attributes:
         second: the other entrant.
         recordings: how its scored recordings differ from the first one's; None if they are the same.
+        same_labels: whether the true frames of the actions are the same, as far as they are recorded.
         n_common: number of videos that both are scored on; 0 for other tasks.
         metrics: the metrics of both with their tests.
         noise: metric -> the difference beside the spread over seeds.
@@ -43,10 +45,16 @@ class Pair:
 
     second: Entrant
     recordings: Recordings | None
+    same_labels: bool
     n_common: int
     metrics: tuple[Compared, ...] = ()
     noise: Mapping[str, Noise]
     videos: tuple[VideoDifference, ...] = ()
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether both are scored on the same recordings and labels."""
+        return self.recordings is None and self.same_labels and self.n_common > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +110,12 @@ def compare(entrants: Sequence[Entrant], metric: str) -> Comparison:
         metric: name of the metric that orders the videos.
 
     Raises:
-        InputError: an unknown metric, or a training of an unknown method.
+        InputError: an unknown metric, one without values by video, or a training of an unknown method.
     """
     chosen = metric_of(metric)
+    if not chosen.per_video:
+        message = f"{metric} has no value for each recording"
+        raise InputError(Problem(rule="unsupported", place="--metric", value=metric, message=message))
     rows = [entrant.per_video() for entrant in entrants]
     tasks = [_task(entrant) for entrant in entrants]
     metrics = [one for one in METRICS if one == chosen or one.name in BOUNDARIES or _is_shown(one, tasks[0])]
@@ -125,6 +136,7 @@ def compare(entrants: Sequence[Entrant], metric: str) -> Comparison:
             Pair(
                 second=other,
                 recordings=None if recordings.are_same else recordings,
+                same_labels=_same_labels(entrants[0], other),
                 n_common=n,
                 metrics=found,
                 noise={one.metric.name: noise(entrants[0], other, one, groups) for one in found},
@@ -148,6 +160,11 @@ def _is_shown(metric: Metric, task: str) -> bool:
 
 def _task(entrant: Entrant) -> str:
     return str(entrant.first.result.get("task", "segmentation"))
+
+
+def _same_labels(first: Entrant, second: Entrant) -> bool:
+    frames = [one.first.result.get("true_frames") for one in (first, second)]
+    return None in frames or frames[0] == frames[1]
 
 
 def _videos(
@@ -193,7 +210,8 @@ def _pair_dict(pair: Pair) -> dict[str, Any]:
         )
     return {
         "second": pair.second.name,
-        "comparable": pair.recordings is None and pair.n_common > 0,
+        "comparable": pair.is_comparable,
+        "same_labels": pair.same_labels,
         "recordings": None if pair.recordings is None else asdict(pair.recordings),
         "n_common": pair.n_common,
         "metrics": metrics,

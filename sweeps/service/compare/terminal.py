@@ -80,8 +80,12 @@ def without_result(entrant: Entrant) -> list[str]:
 def about_recordings(comparison: Comparison, pair: Pair) -> str:
     """Why the scores of a pair are not comparable; empty if they are."""
     first, second = comparison.entrants[0].name, pair.second.name
+    if pair.is_comparable:
+        return ""
+    if pair.recordings is None and not pair.n_common:
+        return f"{first} and {second} have different tasks: no score is comparable"
     if pair.recordings is None:
-        return "" if pair.n_common else f"{first} and {second} have different tasks: no score is comparable"
+        return f"{first} and {second} are scored on the same recordings with other labels"
     tests = f"only the {counted(pair.n_common, 'recording')} that both have can be compared"
     rest = tests if pair.n_common else "no recording can be compared"
     return f"{second} is scored on other recordings than {first} ({pair.recordings}): {rest}"
@@ -92,6 +96,7 @@ def about_noise(comparison: Comparison, pair: Pair) -> Iterator[str]:
     metric = comparison.metric
     found = pair.noise.get(metric.name)
     if found is None:
+        yield f"no recording has {metric.title}"
         return
     for one in found.spreads:
         low, high = shown(metric, one.low), shown(metric, one.high)

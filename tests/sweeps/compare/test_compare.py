@@ -125,7 +125,18 @@ def test_scores_on_other_recordings_are_not_comparable() -> None:
     for stranger in (planted("c", {"x": 0.1}), planted("c", videos, task="alignment")):
         (pair,) = compare([first, stranger], "mof").pairs
         assert (pair.n_common, pair.metrics) == (0, ())
-        assert not found.to_dict()["pairs"][0]["comparable"]
+        assert not pair.is_comparable
+    assert not found.to_dict()["pairs"][0]["comparable"]
+
+
+def test_other_labels_of_the_same_recordings_and_times_are_not_comparable() -> None:
+    videos = dict.fromkeys("vwx", 0.5)
+    entrants = [planted(name, videos, true_frames={"p": n}) for name, n in (("a", 10), ("b", 11))]
+    (pair,) = compare(entrants, "mof").pairs
+    assert (pair.recordings, pair.same_labels, pair.is_comparable) == (None, False, False)
+    assert compare([entrants[0], entrants[0]], "mof").pairs[0].is_comparable
+    with refused("unsupported", place="--metric", value="training_seconds", n=1):
+        compare(entrants, "training_seconds")
 
 
 def test_p_is_adjusted_over_the_tests_of_all_models() -> None:
@@ -203,3 +214,18 @@ def test_seeds_without_a_result_are_listed(trained: tuple[ResultsFolder, dict[st
     assert [(one.row, one.n) for one in found.pairs[0].noise["mof"].spreads] == [("two: smooth, split 1", 2)]
     shutil.rmtree(path.parent)
     assert entrant(copy, "two:short").without == {2: "missing"}
+
+
+def test_code_packages_and_machine_follow_in_this_order() -> None:
+    def trained_by(name: str, version: str, host: str, *files: str) -> Entrant:
+        one = planted(name, {"v": 0.5})
+        patch = "".join(f"diff --git a/{file} b/{file}\n" for file in files)
+        environment = {"git_commit": "f" * 40, "host": host, "packages": {"numpy": "2", "torch": version}}
+        return replace(one, trainings=(replace(one.first, environment=environment, patch=patch),))
+
+    found = compare([trained_by("a", "2.1", "one"), trained_by("b", "2.2", "two", "mucon/masks.py")], "mof")
+    assert [(one.kind, one.what, one.values) for one in found.differences] == [
+        ("code", "changed files", ("[]", '["mucon/masks.py"]')),
+        ("packages", "torch", ("2.1", "2.2")),
+        ("machine", "host", ("one", "two")),
+    ]

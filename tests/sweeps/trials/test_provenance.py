@@ -10,7 +10,7 @@ from pathlib import Path
 from sweeps.service.run.worker import run_trial
 from sweeps.service.track.content.records import artifacts, read_record
 from sweeps.service.trials.folder import State
-from sweeps.service.trials.provenance import MAX_PATCH_BYTES, Source, find_source
+from sweeps.service.trials.provenance import MAX_PATCH_BYTES, Source, changed_files, find_source
 from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
 from tests.helpers.trial_folders import write_trial
@@ -57,6 +57,18 @@ def test_commit_changes_and_unknown_modules_of_a_working_copy_are_recorded(tmp_p
     shutil.rmtree(place / ".git")
     assert find_source(place) == Source()
     assert Source().facts() == {}
+
+
+def test_the_files_between_two_commits_are_known_where_both_are(tmp_path: Path) -> None:
+    place = working_copy(tmp_path)
+    first = git(place, "rev-parse", "HEAD")
+    (place / "mucon" / "new.py").write_text("x = 1\n")
+    git(place, "add", "--all")
+    git(place, "commit", "--quiet", "--message", "more")
+    second = git(place, "rev-parse", "HEAD")
+    assert changed_files(first, second, place) == ["mucon/new.py"]
+    for unknown in ("f" * 40, "--output=x", ""):
+        assert changed_files(first, unknown, place) == []
 
 
 def test_a_long_patch_is_truncated_with_a_note_and_a_clean_source_has_none(tmp_path: Path) -> None:
