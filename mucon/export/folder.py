@@ -95,8 +95,9 @@ def write(
             versions = {"mucon": version("mucon"), "numerics": mucon.NUMERICS, "evaluation": mucon.EVALUATION}
             facts = {"name": name, "method": saved.method, "versions": versions, "selection": selection}
             shown = {"members": [asdict(one) for one in members], "scores": [asdict(one) for one in found]}
-            write_json(staged.path / RECORD, {"format_version": FORMAT_VERSION} | facts | shown)
             (staged.path / CARD).write_text(card(saved, contract, name, members, found, selection), encoding="utf-8")
+            files = {"files": sum(path.is_file() for path in staged.path.rglob("*")) + 1}  # with the record itself
+            write_json(staged.path / RECORD, {"format_version": FORMAT_VERSION} | facts | files | shown)
             write_sums(staged.path)
             _sync(staged.path)
             staged.publish()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 
 from mucon.errors import InputError, Problem
 
 FILE = "SHA256SUMS"
 EXPORTED = "export.json"
-"""Marks an exported folder, which always has checksums."""
+"""Marks an exported folder, which always has checksums, and records how many as `files`."""
 
 
 def write_sums(folder: Path) -> None:
@@ -28,7 +29,8 @@ def check_sums(folder: Path) -> None:
     """Compares the files of a folder with their digests; files without a digest are not looked at.
 
     Raises:
-        InputError: one problem per file that is missing or has changed, or a file of digests that cannot be read.
+        InputError: one problem per file that is missing or has changed, or a file of digests that cannot be read or
+            has lost some.
     """
     path = folder / FILE
     try:
@@ -37,10 +39,23 @@ def check_sums(folder: Path) -> None:
     except (OSError, ValueError) as error:
         raise InputError(_damaged(path, f"not readable as checksums ({error})")) from error
     problems = [problem for name, digest in sums.items() if (problem := _problem(folder / name, digest)) is not None]
-    if not sums:
-        problems.append(_damaged(path, "contains no checksum"))
+    expected = _n_recorded(folder / EXPORTED)
+    if len(sums) < max(expected, 1):
+        problems.append(
+            _damaged(path, f"contains {len(sums)} of {expected} checksums" if sums else "contains no checksum")
+        )
     if problems:
         raise InputError(problems)
+
+
+def _n_recorded(path: Path) -> int:
+    """Number of files that have digests; 0 if it is not recorded."""
+    try:
+        return int(json.loads(path.read_bytes()).get("files", 0))
+    except FileNotFoundError:
+        return 0
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise InputError(_damaged(path, f"not readable ({error})")) from error
 
 
 def _problem(path: Path, digest: str) -> Problem | None:
