@@ -102,7 +102,8 @@ def _read_bytes(content: bytes) -> Video:
 
 def _files(path: Path) -> Iterator[Path]:
     if os.path.isdir(path):  # noqa: PTH112  # raises nothing, even for a name that is too long
-        yield from sorted(file for file in path.rglob("*.npy") if file.is_file())
+        files = sorted(path.rglob("*.npy"))
+        yield from (file for file in files if file.is_file() or not file.exists())  # a link to nothing is missing
     elif os.path.lexists(path) or not glob.has_magic(str(path)):
         yield path
     else:

@@ -281,3 +281,11 @@ def test_a_command_that_only_prints_ends_when_nobody_reads_it(run: Path, tmp_pat
         monkeypatch.setattr("sys.stdout", stream)
         assert main(["predict", str(run), str(tmp_path), "--device", "cpu", "--jobs", "1"]) == 0
     assert len(seen) == 1
+
+
+def test_a_link_to_nothing_is_named(run: Path, tmp_path: Path, capsys):
+    (tmp_path / "in").mkdir()
+    np.save(tmp_path / "in" / "a.npy", FEATURES)
+    (tmp_path / "in" / "lost.npy").symlink_to("nowhere.npy")
+    assert main(["predict", str(run), str(tmp_path / "in"), "--device", "cpu"]) == 3
+    assert capsys.readouterr().err.startswith(f"error: {tmp_path / 'in' / 'lost.npy'}: ")
