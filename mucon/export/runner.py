@@ -7,6 +7,7 @@ labels = runner.predict(features).labels
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +26,10 @@ from mucon.decoding.fusion import (
     known_facts,
 )
 from mucon.decoding.rounding import largest_remainder
-from mucon.errors import InputError, Problem
+from mucon.errors import DataWarning, InputError, Problem
 from mucon.identity.checksums import check_sums
+from mucon.identity.contract import Contract
+from mucon.inference.requests import problems_of_log_probs
 from mucon.segments import SHORTEST, Segmentation
 from mucon.vocabulary import Vocabulary
 
@@ -88,7 +91,7 @@ class Runner:
     Args:
         networks: the networks.
         facts: content of `runner.json`.
-        vocabulary: the actions.
+        contract: what the model expects of features, with its actions.
         decoding: choices of decoding of the exported model.
         training: facts about the training videos; None if the model has none.
     """
@@ -97,12 +100,13 @@ class Runner:
         self,
         networks: Networks,
         facts: Mapping[str, Any],
-        vocabulary: Vocabulary,
+        contract: Contract,
         decoding: DecodingConfig,
         training: TrainingFacts | None,
     ) -> None:
-        self.networks, self.vocabulary, self.decoding, self.training = networks, vocabulary, decoding, training
-        self.dim, self.main = int(facts["dim"]), str(facts["main"])
+        self.networks, self.contract, self.decoding, self.training = networks, contract, decoding, training
+        self.dim, self.vocabulary = contract.dim, contract.vocabulary
+        self.main = str(facts["main"])
         self.predictions = tuple(facts["predictions"])
         self.max_segments = int(facts.get("max_segments", 0))
 
@@ -121,8 +125,11 @@ class Runner:
             decoding: choices of `full`; by default those of the exported model.
 
         Raises:
-            InputError: an unknown prediction, features of another shape or with values that are not finite, or a
-                recording for which the prediction is undefined.
+            InputError: an unknown prediction, features of another shape or with values that are not finite, a network
+                that computes NaN, or a recording for which the prediction is undefined.
+
+        Warns:
+            DataWarning: features that are far from those of training.
         """
         name = prediction or self.main
         if name not in self.predictions:
@@ -130,6 +137,9 @@ class Runner:
             raise InputError(Problem(rule="unknown", place="prediction", value=name, expected=expected))
         chosen = decoding or self.decoding
         log_probs, *latent = self.networks.frames(self._checked(features))
+        problems = problems_of_log_probs(log_probs)
+        if problems:
+            raise InputError(problems)
         if name == "frames":
             found, cut = Segmentation.from_frame_labels(log_probs.argmax(axis=1)), False
         elif name == "full" and chosen.transcripts == "training":
@@ -206,13 +216,9 @@ class Runner:
         return done
 
     def _checked(self, features: NDArray[Any]) -> Array:
-        array = np.asarray(features)
-        if array.ndim != 2 or array.shape[1] != self.dim or not len(array):
-            expected = f"[T, {self.dim}] with T >= 1"
-            raise InputError(Problem(rule="shape", place="features", value=list(array.shape), expected=expected))
-        values: Array = np.ascontiguousarray(array, dtype=np.float32)
-        if not np.isfinite(values).all():
-            raise InputError(Problem(rule="range", place="features", message="values that are not finite"))
+        for doubt in self.contract.check(features):
+            warnings.warn(DataWarning(doubt), stacklevel=3)
+        values: Array = np.ascontiguousarray(features, dtype=np.float32)
         return values
 
 
@@ -287,12 +293,12 @@ def load_runner(folder: str | Path, *, threads: int = 1) -> Runner:
 
 
 def runner_of(folder: Path, networks: Networks, facts: Mapping[str, Any]) -> Runner:
-    """A runner with the vocabulary, decoding and training facts of an exported folder."""
+    """A runner with the feature contract, decoding and training facts of an exported folder."""
     training = folder / "training.json"
     return Runner(
         networks,
         facts,
-        Vocabulary.from_dict(read_json(folder / "vocabulary.json")),
+        Contract.from_dict(read_json(folder / "contract.json")),
         DecodingConfig(**read_json(folder / "config.json").get("decoding", {})),
         TrainingFacts.from_dict(read_json(training)) if training.is_file() else None,
     )

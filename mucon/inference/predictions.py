@@ -30,7 +30,14 @@ from mucon.device import full_precision
 from mucon.errors import InputError
 from mucon.inference.alternatives import check_alternatives, ranked, with_alternatives
 from mucon.inference.names import PREDICTIONS
-from mucon.inference.requests import TASKS, Prediction, check_request, likeliest_actions, transcript_problems
+from mucon.inference.requests import (
+    TASKS,
+    Prediction,
+    check_request,
+    likeliest_actions,
+    problems_of_log_probs,
+    transcript_problems,
+)
 from mucon.masks import absolute_lengths
 from mucon.model import Decoded, MuConNetwork
 from mucon.model.segment_branch import Encoded
@@ -104,6 +111,9 @@ def begin(
     seen, seconds = _timed(partial(_see, model, features))
     begun: dict[str, _Begun] = {}
     check_alternatives(alternatives, "full" if "full" in predictions else predictions[0], decoding)
+    problems = problems_of_log_probs(seen.log_probs.cpu().numpy())
+    if problems:
+        return lambda: Prediction({}, cut=False, undefined=dict.fromkeys(predictions, InputError(problems)))
     if "frames" in predictions:
         frames, own = _timed(partial(_now, partial(likeliest_actions, seen.log_probs)))
         begun["frames"] = _Begun(frames, seconds + own)
@@ -329,6 +339,9 @@ def aligned(
         log_probs = torch.log_softmax(outputs.latent_logits, dim=1)[outputs.latent_of_frame]
     lengths = frames_of(outputs.log_lengths, n_frames)
     values = log_probs.cpu().numpy()
+    problems = problems_of_log_probs(values)
+    if problems:
+        return Prediction({}, cut=False, undefined=dict.fromkeys(predictions, InputError(problems)))
     fused = evidence(values, checkpoint.facts, chosen) if "full" in predictions else values
     ends: dict[str, Callable[[], Segmentation]] = {
         "frames": lambda: align(values, given, lengths, DecodingConfig(length_prior="none")),

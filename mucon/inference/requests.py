@@ -125,12 +125,22 @@ def likeliest_actions(log_probs: Tensor) -> Segmentation:
     Raises:
         InputError: a log probability is NaN.
     """
-    bad = int(log_probs.isnan().any(dim=1).sum())
-    if bad:
-        message = f"the network computes NaN in {bad} frames"
-        hint = "check features and weights for very large values"
-        raise InputError(Problem(rule="range", place="frame_log_probs", value=bad, message=message, hint=hint))
+    problems = problems_of_log_probs(log_probs.cpu().numpy())
+    if problems:
+        raise InputError(problems)
     return Segmentation.from_frame_labels(log_probs.argmax(dim=1).cpu().numpy())
+
+
+def problems_of_log_probs(log_probs: NDArray[np.floating]) -> list[Problem]:
+    """One problem if log probabilities `[T, N]` are NaN.
+
+    >>> problems_of_log_probs(np.zeros((2, 3)))
+    []
+    """
+    bad = int(np.isnan(log_probs).any(axis=1).sum())
+    message = f"the network computes NaN in {bad} frames"
+    hint = "check features and weights for very large values"
+    return [Problem(rule="range", place="frame_log_probs", value=bad, message=message, hint=hint)] if bad else []
 
 
 def check_request(features: Tensor, dim: int, predictions: Sequence[str], available: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ import torch
 from torch import nn
 
 import mucon
-from mucon.checkpoint import Checkpoint
+from mucon.checkpoint import Checkpoint, saved_of
 from mucon.checkpoint_files import Progress, Saved
 from mucon.decoding.config import DecodingConfig
+from mucon.errors import DataWarning
 from mucon.export.folder import write
 from mucon.export.onnx_files import write_onnx
 from mucon.export.runner import load_runner
+from mucon.identity.contract import Contract, Statistics
 from mucon.library import Model
 from mucon.methods import method_named
 from mucon.methods.frames.learner import build_network
@@ -144,6 +147,8 @@ def test_the_runner_imports_no_torch(tmp_path: Path):
         (np.zeros((DIM, 7)), "full", "shape", "features"),
         (np.zeros((0, DIM)), "full", "shape", "features"),
         (np.full((3, DIM), np.nan), "full", "range", "features"),
+        (np.ones((3, DIM), dtype=complex), "full", "type", "features"),
+        (np.full((3, DIM), "a"), "full", "type", "features"),
         (np.zeros((3, DIM)), "words", "unknown", "prediction"),
     ],
 )
@@ -151,6 +156,31 @@ def test_requests_that_do_not_fit_are_refused(given: Any, name: str, rule: str, 
     folder = export(tmp_path / "model", [network(3)], more=[write_onnx])
     with refused(rule, place):
         load_runner(folder).predict(given, name)
+
+
+def test_a_network_that_computes_nan_is_refused_as_by_torch(tmp_path: Path):
+    one = network(3)
+    with torch.no_grad():
+        one.model.backbone.last.weight.mul_(float("inf"))
+    folder = export(tmp_path / "model", [one], more=[write_onnx])
+    model = mucon.load(folder, "cpu")
+    for name in model.predictions:
+        for predict in (load_runner(folder).predict, model.predict):
+            with refused("range", "frame_log_probs", 9, n=1):
+                predict(features(9).numpy(), name)
+        with refused("range", "frame_log_probs", 9, n=1):
+            model.align(features(9), model.actions[:1], name)
+
+
+def test_features_unlike_those_of_training_raise_a_warning(tmp_path: Path):
+    given = features(30).numpy()
+    contract = Contract(dim=DIM, vocabulary=VOCABULARY, statistics=Statistics.of([given]))
+    trainings = {"run": replace(saved_of(network(3)), contract=contract)}
+    write(tmp_path / "model", trainings, name="a model", scores=lambda _: [], more=[write_onnx])
+    runner = load_runner(tmp_path / "model")
+    runner.predict(given)
+    with pytest.warns(DataWarning, match="features"):
+        runner.predict(1000 * given)
 
 
 def test_a_folder_without_onnx_files_and_a_damaged_one_are_refused(tmp_path: Path):
