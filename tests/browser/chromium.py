@@ -6,8 +6,11 @@ Requires Debian's packages `chromium` and `chromium-driver`.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -68,7 +71,7 @@ class Chromium:
             capabilities = {"alwaysMatch": {"browserName": "chrome", **chrome}}
             self._url += f"/session/{self._post('/session', {'capabilities': capabilities})['sessionId']}"
         except BaseException:
-            self._driver.kill()
+            self._end()
             raise
         return self
 
@@ -76,8 +79,7 @@ class Chromium:
         try:
             self._request("DELETE", "", None)
         finally:
-            self._driver.terminate()
-            self._driver.wait(10)
+            self._end()
 
     def open(self, url: str) -> None:
         """Loads a page."""
@@ -148,6 +150,12 @@ class Chromium:
     def screenshot(self, path: Path) -> None:
         """Writes the content of the window as PNG."""
         path.write_bytes(base64.b64decode(self._request("GET", "/screenshot", None)))
+
+    def _end(self) -> None:
+        """Kills driver and browser, which are one process group; a driver that was killed alone leaves its browser."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._driver.pid, signal.SIGKILL)
+        self._driver.wait()
 
     def _wait_for_driver(self) -> None:
         deadline = time.monotonic() + self.patience
