@@ -21,7 +21,7 @@ def _train(config: dict[str, Any]) -> None:
     except ImportError as error:
         node = ray.get_runtime_context().get_node_id()
         reason = f"node {ray.util.get_node_ip_address()}: cannot import the package ({error})"
-        tune.report({"refused": reason, "node": node})
+        tune.report({"key": "", "refused": reason, "node": node})
         while True:  # keeps its share of the node, so that no other trial comes here
             time.sleep(1)
     train_trial(config)
