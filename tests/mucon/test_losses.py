@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from mucon import losses
+from mucon.config import LossConfig
 from mucon.masks import frames_per_latent
 from mucon.model.backbone import latent_index
 from tests.helpers import oracles_core as oracles
@@ -179,11 +180,11 @@ def test_the_length_loss_pulls_back_only_what_left_the_range():
     assert log_lengths.grad.tolist() == [-1.0, 0.0, 1.0]
 
 
-@pytest.mark.parametrize("name", [f.name for f in fields(losses.LossConfig) if f.type == "float"])
+@pytest.mark.parametrize("name", [f.name for f in fields(LossConfig) if f.type == "float"])
 @pytest.mark.parametrize("value", [-0.1, float("nan")])
 def test_a_loss_setting_out_of_range_is_refused_with_its_value(name, value):
     with refused("range", f"loss.{name}", n=1) as refusal:
-        losses.LossConfig(**{name: value})
+        LossConfig(**{name: value})
     assert refusal.values[0] is value
 
 

@@ -131,8 +131,9 @@ def test_the_end_of_a_job_is_the_exit_status_of_the_sweep(
 
 @pytest.mark.parametrize(
     ("address", "rule"),
-    [("head:8265", "range"), ("http://head:port", "range"), (f"http://127.0.0.1:{free_port()}", "unreachable")],
+    [("head:8265", "range"), ("http://head:port", "range"), ("http://127.0.0.1:PORT", "unreachable")],
 )
 def test_what_is_no_dashboard_is_refused(address: str, rule: str) -> None:
+    address = address.replace("PORT", str(free_port()))
     with refused(rule, place="--submit", value=address, n=1):
         Jobs(address, "--submit")
