@@ -81,6 +81,7 @@ def test_the_workers_of_gcp_are_spot_machines_that_are_deleted() -> None:
         "automaticRestart": False,
     }
     assert set(gpu) <= {"machineType", "disks", "metadata", "scheduling"} >= set(head)
+    assert gpu["metadata"] == {"items": [{"key": "install-nvidia-driver", "value": "True"}]}
     for (disk,) in (head["disks"], gpu["disks"]):
         assert set(disk) == {"boot", "autoDelete", "type", "initializeParams"}
         assert disk["boot"] is True is disk["autoDelete"]
@@ -114,7 +115,42 @@ def test_a_cloud_gets_what_the_image_gets(name: str) -> None:
     assert f"uv venv --python {python_of_the_image()} ~/venv" in setup
     assert "--requirement ~/mucon/requirements.lock\n" in setup
     assert setup.endswith("--no-deps ~/mucon")
-    assert "mount -t nfs" in setup
+    assert re.search(r"https://astral\.sh/uv/\d+\.\d+\.\d+/install\.sh", setup)
+
+
+@pytest.mark.parametrize("name", CLOUDS)
+def test_a_cloud_mounts_the_folder_of_its_page_before_ray_starts(name: str) -> None:
+    config = cluster(name)
+    setup, provider = commands(config)["setup_commands"], config["provider"]
+    page = (ROOT / "docs" / "clusters" / f"{name}.md").read_text(encoding="utf-8")
+    (folders,) = re.findall(r"install -d -o \$USER (/\S+) (/\S+)", setup)
+    assert folders == ("/shared/stores", "/shared/results")
+    assert "--store /shared/stores/" in page
+    assert "--results /shared/results " in page
+    (mounted,) = re.findall(
+        r"mountpoint -q (\S+) \|\| \(sudo mkdir -p (\S+) && sudo mount -t (\S+) -o (\S+) (\S+) (\S+)\)", setup
+    )
+    kind = {"aws": "nfs4", "gcp": "nfs"}[name]
+    assert mounted[:3] == ("/shared", "/shared", kind)
+    assert mounted[3].count("hard") == 1, "a soft mount loses what was written when the server is slow"
+    assert mounted[4:] == ("$SHARED", "/shared")
+    assert f"command -v mount.{kind} || (sudo apt-get update && sudo apt-get install -y nfs-common)" in setup
+    exported = dict(re.findall(r"^echo 'export (\w+)=([^:\n]*):", setup, re.MULTILINE))
+    assert exported.keys() == {"SHARED", "PATH"}
+    assert exported["PATH"] == "~/venv/bin"
+    assert provider["availability_zone"].startswith(provider["region"])
+    assert name != "aws" or f".efs.{provider['region']}.amazonaws.com:/" in setup
+    (library,) = re.findall(r"install --python ~/venv/bin/python (\S+)$", commands(config)["head_setup_commands"])
+    assert re.fullmatch(r"[\w-]+==\d+\.\d+\.\d+", library)
+    assert f"pip install {library}\n" in page, "the machine of the user starts the head with the same version"
+
+
+@pytest.mark.parametrize("name", BY_SSH)
+def test_lines_with_values_of_a_user_are_marked(name: str) -> None:
+    text = (CLUSTERS / f"{name}.yaml").read_text()
+    given = r"ami-0|fs-0|_id:|region:|_zone:|FAMILY|192\.168\.|10\.0\.0\.|_key:|/shared/mucon"
+    unmarked = [line for line in text.splitlines() if re.search(given, line) and "# edit" not in line]
+    assert not unmarked
 
 
 @pytest.mark.parametrize("name", BY_SSH)
@@ -130,7 +166,8 @@ def test_every_process_of_ray_has_the_token_and_the_head_listens_to_itself(name:
     )
     assert variables["RAY_AUTH_MODE"] == "token"
     check_patience(variables)
-    assert "echo '. ~/.mucon-cluster' >> ~/.bashrc" in lines["setup_commands"]
+    assert "grep -qs mucon-cluster ~/.bashrc || echo '. ~/.mucon-cluster' >> ~/.bashrc" in lines["setup_commands"]
+    assert all(lines[f"{node}_start_ray_commands"].startswith("ray stop\n") for node in ("head", "worker"))
     head = lines["head_start_ray_commands"]
     (port,) = re.findall(r"ray start --head --port=(\d+)", head)
     assert f"ray start --address=$RAY_HEAD_IP:{port}" in lines["worker_start_ray_commands"]
@@ -174,11 +211,12 @@ def test_kubernetes_has_the_versions_the_token_and_the_ports_of_the_code() -> No
         check_patience({name: str(value) for name, value in variables.items()})
     (user,) = re.findall(r"^ARG UID=(\d+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     for _, pod, container in containers(ray):
+        assert pod["restartPolicy"] == "Never", "the operator starts another pod"
         assert pod["securityContext"] == {"fsGroup": int(user)}, "the user of the image can write to the volume"
         volumes = {volume["name"]: volume for volume in pod["volumes"]}
         mounts = {mount["mountPath"]: volumes[mount["name"]] for mount in container["volumeMounts"]}
         assert mounts["/shared"]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
-        assert mounts["/dev/shm"]["emptyDir"]["medium"] == "Memory"
+        assert mounts["/dev/shm"]["emptyDir"] == {"medium": "Memory", "sizeLimit": "2Gi"}
         for probe in (container["readinessProbe"], container["livenessProbe"]):
             assert probe["httpGet"]["port"] == ray_constants.DEFAULT_DASHBOARD_AGENT_LISTEN_PORT
             assert f'"{probe["httpGet"]["path"]}"' in public
@@ -193,13 +231,18 @@ def test_kubernetes_starts_no_worker_without_a_trial_and_says_what_each_offers()
     assert head["rayStartParams"] == {"num-cpus": "0", "dashboard-host": "127.0.0.1"}
     assert ray["enableInTreeAutoscaling"] is True
     assert ray["autoscalerOptions"]["version"] == "v2"
+    assert 0 < ray["autoscalerOptions"]["idleTimeoutSeconds"] <= 600
     assert workers["replicas"] == workers["minReplicas"] == 0 < workers["maxReplicas"]
     assert pod["terminationGracePeriodSeconds"] >= STOP_SECONDS
     limits = container["resources"]["limits"]
     assert limits == container["resources"]["requests"]
     offers = {"num-cpus": limits["cpu"], "num-gpus": limits["nvidia.com/gpu"]}
     assert workers["rayStartParams"] == offers
-    assert {toleration["key"] for toleration in pod["tolerations"]} >= {"nvidia.com/gpu", "cloud.google.com/gke-spot"}
+    assert {(one["key"], one.get("value")) for one in pod["tolerations"]} == {
+        ("nvidia.com/gpu", None),
+        ("cloud.google.com/gke-spot", "true"),
+        ("kubernetes.azure.com/scalesetpriority", "spot"),
+    }
 
 
 @pytest.mark.parametrize("path", sorted(CLUSTERS.glob("*.yaml")), ids=lambda path: path.stem)

@@ -38,7 +38,7 @@ def test_the_time_between_signal_and_limit_covers_the_stop_of_the_trials() -> No
     seconds = re.fullmatch(r"B:USR1@(\d+)", signal)
     assert seconds is not None
     assert float(seconds[1]) > STOP_SECONDS + LEASE_SECONDS + 60
-    assert {"--requeue", "--open-mode"} <= {name for name, _ in DIRECTIVES}
+    assert {("--requeue", ""), ("--open-mode", "append"), ("--ntasks-per-node", "1")} <= {*DIRECTIVES}
     assert f"--signal=B:USR1@{seconds[1]}" in (small.ROOT / "docs" / "clusters" / "slurm.md").read_text(
         encoding="utf-8"
     )
@@ -46,7 +46,7 @@ def test_the_time_between_signal_and_limit_covers_the_stop_of_the_trials() -> No
 
 def test_times_statuses_and_variables_are_those_of_the_code() -> None:
     assert f"readonly LEASE_SECONDS={LEASE_SECONDS:g} " in TEXT
-    assert f"((status == {EXIT_INTERRUPTED}))" in TEXT
+    assert {*re.findall(r"status [!=]= (\d+)", TEXT)} == {str(EXIT_INTERRUPTED)}
     assert f"export {MAX_CONCURRENT}" in TEXT
     assert f":-{CUBLAS_WORKSPACE}}}" in TEXT
     known = {*re.findall(r"\bMUCON_\w+", TEXT)} - {MAX_CONCURRENT}
@@ -55,6 +55,9 @@ def test_times_statuses_and_variables_are_those_of_the_code() -> None:
     described = (small.ROOT / "docs" / "clusters" / "slurm.md").read_text(encoding="utf-8")
     assert all(name in described for name in own - {"MUCON_JOB"})
     assert len(os.fsencode("/tmp/ray-XXXXXX/ray")) <= MAX_RAY_FOLDER
+    assert 'mktemp -d "${RAY_TMPDIR:-/tmp}/ray-XXXXXX"' in TEXT
+    assert "${MUCON_VENV:=$PWD/.venv}/bin" in TEXT
+    assert re.findall(r"MOST_DEATHS=(\d+) ", TEXT) == ["3"]  # "three times" of the page
     (longest,) = re.findall(r"`RAY_TMPDIR` names \(at most (\d+) bytes\)", described)
     assert int(longest) + len("/ray-XXXXXX/ray") <= MAX_RAY_FOLDER
 
@@ -71,6 +74,10 @@ def test_ray_has_the_options_and_variables_that_the_script_uses() -> None:
     assert "--num-gpus" in used
     assert used <= known
     assert "RAY_SYMMETRIC_RUN_CLUSTER_WAIT_TIMEOUT" in texts[1]
+    (patience,) = re.findall(r"RAY_SYMMETRIC_RUN_CLUSTER_WAIT_TIMEOUT=(\d+)", TEXT)
+    assert int(patience) >= 120
+    assert "RAY_USAGE_STATS_ENABLED=0" in TEXT
+    assert "--kill-on-bad-exit=0" in TEXT, "a node that is lost does not end the others"
     assert {"RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"} <= {*re.findall(r"\bRAY_\w+", TEXT)}
 
 
