@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
+from safetensors import SafetensorError
+
 import mucon
 from mucon.checkpoint_files import CONTRACT, Saved, contract_of, read, tensors_sha256, write_files, write_json
 from mucon.errors import InputError, Problem
@@ -104,9 +106,9 @@ def write(
         except BaseException:
             staged.discard()
             raise
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         place, hint = str(target), "free some space or choose another folder"
-        message = f"cannot be written ({error.strerror or error})"
+        message = f"cannot be written ({getattr(error, 'strerror', None) or error})"
         raise InputError(Problem(rule="unwritable", place=place, value=place, message=message, hint=hint)) from error
 
 

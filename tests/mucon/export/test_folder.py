@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from safetensors import SafetensorError
 
 import mucon
 from mucon.checkpoint import Checkpoint, Progress, saved_of
@@ -125,3 +126,13 @@ def test_an_unfinished_training_is_not_exported(tmp_path: Path):
 def test_the_digest_of_members_is_that_of_the_loaded_weights(folder: Path):
     member = json.loads((folder / exported.RECORD).read_text())["members"][0]
     assert member["weights_sha256"] == mucon.load(folder, "cpu").predictor.weights_sha256()
+
+
+def test_weights_that_cannot_be_written_are_a_reason_and_leave_nothing(tmp_path: Path, monkeypatch):
+    def full(*_: object) -> None:
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("safetensors.torch.save_file", full)
+    with refused("unwritable", str(tmp_path / "model")):
+        export(tmp_path / "model", [network(1)])
+    assert not list(tmp_path.iterdir())
