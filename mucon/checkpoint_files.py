@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 FORMAT_VERSION = 1
+LARGEST = 1_000_000  # size of a network, such as its number of features per frame; a larger one is damage
 STATE = "state.json"
 CONFIG = "config.json"
 FACTS = "training.json"
@@ -208,6 +209,8 @@ def read(folder: Path) -> Saved:
     state = _state(place)
     with parsing(place / STATE):
         size, progress = dict(state["size"]), Progress(**state["progress"])
+        if not all(isinstance(one, int) and 1 <= one <= LARGEST for one in size.values()):
+            raise TypeError(f"sizes that are not whole numbers from 1 to {LARGEST}")
     optimiser = place / OPTIMISER
     return Saved(
         method=str(state.get("method", DEFAULT_METHOD)),
@@ -292,12 +295,8 @@ def _save(tensors: Mapping[str, Tensor], path: Path) -> None:
 
     path.touch()
     permissions = path.stat().st_mode & 0o777
-    save_file(_on_cpu(tensors), path)
+    save_file({name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}, path)
     path.chmod(permissions)
-
-
-def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
 
 
 def _existing(folder: Path) -> Path:
@@ -381,7 +380,7 @@ def write_json(path: Path, value: Any) -> None:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(_damaged(path, f"not readable as JSON ({_one_line(error)})")) from error
     if not isinstance(value, dict):
         raise InputError(_damaged(path, f"expected a JSON object, got {type(value).__name__}"))
