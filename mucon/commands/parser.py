@@ -79,7 +79,7 @@ class Parser(argparse.ArgumentParser):
         raise InputError(Problem(rule="missing", message=message, hint=f"see `{self.prog} --help`"))
 
     def _check_options(self, words: Sequence[str]) -> None:
-        """Raises a problem per unknown or ambiguous option; without it a missing argument hides a misspelt option."""
+        """Raises a problem per unknown or incomplete option; without it a missing argument hides a misspelt option."""
         if self._subparsers is not None:
             words = list(itertools.takewhile(lambda word: word.startswith("-"), words))
         options = list(self._option_string_actions)
@@ -89,10 +89,12 @@ class Parser(argparse.ArgumentParser):
         for word in itertools.takewhile(lambda word: word != "--", words):
             name = word.partition("=")[0]
             matches = [option for option in options if option.startswith(name)]
-            if not name.startswith("--") or " " in word or name in options or len(matches) == 1:
+            if not name.startswith("--") or " " in word or name in options:
+                continue
+            if len(matches) == 1 and self.allow_abbrev:
                 continue
             message = (
-                f"ambiguous option: {' or '.join(matches)}" if matches else f"unknown option{nearest(name, options)}"
+                f"incomplete option: {' or '.join(matches)}" if matches else f"unknown option{nearest(name, options)}"
             )
             hint = f"see `{self.prog} --help`"
             problems.append(Problem(rule="unknown", place=name, value=name, message=message, hint=hint))

@@ -211,6 +211,7 @@ def script_parser(sweep: Sweep, program: str | None) -> Parser:
         description=f"{sweep.title}: {rows} rows.",
         epilog=f"example: --store stores/tug --seeds 3 --epochs 30  (without --store: the built-in demo, "
         f"{sweep.demo_seeds} seeds)",
+        allow_abbrev=False,  # what is sent, recorded or hidden of a command line goes by the whole names
     )
     _add_trainings(parser.add_argument_group("what is trained"), sweep)
     _add_placement(parser.add_argument_group("where and how"))

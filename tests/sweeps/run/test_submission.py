@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from sweeps import ablation_masks
+from sweeps.service.commands.run import script_parser
 from sweeps.service.run.executor.cluster.jobs import Job, Jobs
 from sweeps.service.run.executor.cluster.sending import ending
 from sweeps.service.run.executor.cluster.submission import Submission, sender, sender_lines, submission
@@ -67,6 +69,13 @@ def test_what_would_mean_something_else_on_the_cluster_or_is_secret_is_refused(
     with refused(rule, place=place, n=1) as caught:
         sent(**changes)
     assert not any(word in str(problem) for problem in caught.problems for word in ("me:secret", "host/secret"))
+
+
+@pytest.mark.parametrize("word", ["--submi=http://head:8265", "--notif=https://host/secret"])
+def test_an_option_whose_name_is_incomplete_is_refused_before_anything_is_sent_or_recorded(word: str) -> None:
+    name = word.partition("=")[0]
+    with refused("unknown", place=name, value=name, n=1):
+        script_parser(ablation_masks.EXPERIMENT, "run").parse([word])
 
 
 def test_absolute_addresses_are_sent() -> None:
