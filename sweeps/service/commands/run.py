@@ -215,6 +215,7 @@ def script_parser(sweep: Sweep, program: str | None) -> Parser:
     )
     _add_trainings(parser.add_argument_group("what is trained"), sweep)
     _add_placement(parser.add_argument_group("where and how"))
+    _add_cluster(parser.add_argument_group("on a cluster"))
     limits = parser.add_argument_group("limits")
     add_budget(limits)
     limits.add_argument(
@@ -263,9 +264,8 @@ def _add_trainings(group: argparse._ActionsContainer, sweep: Sweep) -> None:
     option("--price", metavar="X", help="in a dry run: print the cost at X per GPU-hour (without GPUs: CPU-hour)")
 
 
-def _add_placement(group: argparse._ActionsContainer) -> None:
+def _add_cluster(group: argparse._ActionsContainer) -> None:
     option = group.add_argument
-    add_results(group)
     option("--address", help="Ray cluster: HOST:PORT, or auto for that of this machine (default: $RAY_ADDRESS)")
     option(
         "--submit",
@@ -274,6 +274,11 @@ def _add_placement(group: argparse._ActionsContainer) -> None:
         "paths are those of the cluster",
     )
     option("--detach", action="store_true", help="with --submit: do not wait for the sweep")
+
+
+def _add_placement(group: argparse._ActionsContainer) -> None:
+    option = group.add_argument
+    add_results(group)
     option("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where trials compute (default: auto)")
     option("--cpus-per-trial", default="auto", metavar="N", help="cores per trial (default: 1, or 2 beside a GPU)")
     option("--gpus-per-trial", default="auto", metavar="N", help="GPUs per trial (default: 0.25 beside a GPU)")
