@@ -17,7 +17,7 @@ demo: install
 	$(BIN)/python sweeps/ablation_masks.py
 
 test: install
-	$(BIN)/python -m pytest --quiet --numprocesses 2 --dist loadgroup
+	$(BIN)/python -m pytest --quiet --numprocesses 3 --dist loadgroup
 
 soak: install
 	MUCON_SOAK=1 $(BIN)/python -m pytest -m repeated

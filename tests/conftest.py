@@ -43,10 +43,10 @@ SHARED = {
 """Fixtures that take long to make -> group of the tests that use them."""
 
 
-# xdist 3.8 ignores groups with pytest 9.2 (pytest-xdist issue 1386): services are then started in both processes.
+# xdist 3.8 ignores groups with pytest 9.2 (pytest-xdist issue 1386): services are then started in each process.
 @pytest.hookimpl(tryfirst=True)  # before xdist, which reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of two test processes one has all tests with the same shared service, so that it is started once."""
+    """Of the test processes one has all tests with the same shared service, so that it is started once."""
     for item in items:
         group = next((group for name, group in SHARED.items() if name in getattr(item, "fixturenames", ())), None)
         if group is not None:
