@@ -91,8 +91,8 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
 def workers(head: Hosts) -> int:
     """Number of living workers."""
     status = head.run(RAY, "status", RAY_AUTH_MODE="token").stdout
-    (found,) = re.findall(r"^ (\d+) gpu$", status, re.MULTILINE) or ["0"]
-    return int(found)
+    living = status.partition("\nPending:")[0]  # active and idle ones
+    return sum(map(int, re.findall(r"^ (\d+) gpu$", living, re.MULTILINE)))
 
 
 def test_workers_appear_for_the_queue_of_a_sweep_and_go_when_it_is_done(head: Hosts) -> None:
