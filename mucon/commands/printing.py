@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Self
 
 from rich import box
 from rich.console import Console
@@ -15,13 +14,14 @@ from rich.table import Table
 from mucon.evaluation import NOTHING, Evaluation
 from mucon.metrics.catalogue import Task, printed_metrics
 from mucon.metrics.confusion import cells_of
+from mucon.outputs.progress import TerminalBar
 from mucon.training import EpochReport
 
 MATRIX_UP_TO = 8
 """Largest number of actions for which the whole confusion matrix is printed."""
 
 
-class EpochPrinter:
+class EpochPrinter(TerminalBar):
     """Context manager that reports epochs: a progress bar on a terminal, lines on standard error elsewhere.
 
     Args:
@@ -34,7 +34,7 @@ class EpochPrinter:
         self.rate: float | None = None
         self.scores: dict[str, float] = {}
         console = Console(stderr=True)
-        self.progress: Progress | None = None
+        self.progress = None
         if console.is_terminal:
             self.progress = Progress(
                 TextColumn("video"),
@@ -45,20 +45,6 @@ class EpochPrinter:
                 console=console,
             )
             self.task = self.progress.add_task("training", total=epochs * n_steps)
-
-    def __enter__(self) -> Self:
-        if self.progress is not None:
-            self.progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.progress is not None:
-            self.progress.stop()
-
-    def step(self) -> None:
-        """Shows that another video is being trained on; does nothing without a terminal."""
-        if self.progress is not None:
-            self.progress.advance(self.task)
 
     def epoch(self, report: EpochReport) -> None:
         """Reports a finished epoch: losses, learning rate and the last scores on training videos."""

@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
 
         def before_step() -> bool:
             start()  # once, when the training has checked its input
-            printer.step()
+            printer.advance()
             return stop.requested()
 
         def after_epoch(report: EpochReport) -> None:
