@@ -12,6 +12,7 @@ from rich.console import Console
 
 from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL
 from sweeps.service.plan.plan import Plan
+from sweeps.service.plan.running import RunningPlan
 from sweeps.service.plan.sweep_folder import SweepInfo, hold
 from sweeps.service.report.report import check_figures, present, write_report
 from sweeps.service.report.watching import watched
@@ -25,7 +26,7 @@ from sweeps.service.run.notice import Notices
 from sweeps.service.run.preflight import checked_placement, marked, own_facts
 from sweeps.service.run.progress import Progress
 from sweeps.service.run.resources import Placement, place_trials
-from sweeps.service.run.source import PlannedTrials, priority_first
+from sweeps.service.run.source import Growth, PlannedTrials, TrialSource, priority_first
 from sweeps.service.run.stopping import StopAfterFailures
 from sweeps.service.tables.best import finished_facts, outcome_of
 from sweeps.service.tables.standing import Standing
@@ -92,10 +93,19 @@ class Ran:
     shipped: bool = True
 
 
-def run_plan(plan: Plan, trials: Mapping[str, Trial], options: Options, console: Console) -> int:
+def run_plan(
+    plan: Plan, trials: Mapping[str, Trial], options: Options, console: Console, growth: Growth | None = None
+) -> int:
     """Runs the missing trials of a plan; writes tables, figures and page, and prints the tables.
 
     Ray is imported only if trials are missing, MLflow only if trials are missing or these cells were never tracked.
+
+    Args:
+        plan: the plan.
+        trials: its trials, by key.
+        options: of the run.
+        console: where progress and tables are printed.
+        growth: chooses further trials while those of the plan run; None: the plan is whole.
 
     Returns:
         The exit status: 0; 3 if cells have no value or the tracking server is incomplete; 130 if interrupted.
@@ -109,9 +119,10 @@ def run_plan(plan: Plan, trials: Mapping[str, Trial], options: Options, console:
     for line in earlier_failures(plan.results, plan.name, results):
         say(console, line)
     is_settled = is_tracked(plan.tracked, options.tracking_uri) and kept(plan.results, plan.name) == options.info.keep
-    if _missing(results, trials) or not is_settled:
+    grows = growth is not None and not growth.is_over(plan, results)
+    if _missing(results, trials) or grows or not is_settled:
         try:
-            ran = _run_alone(plan, trials, results, options, console)
+            ran = _run_alone(RunningPlan(plan, trials, results), growth if grows else None, options, console)
         except Exception as error:
             if cause_of(error, plan.results.path) is not Cause.STORAGE:
                 raise
@@ -145,52 +156,49 @@ def _missing(results: Mapping[str, CellResult], trials: Mapping[str, Trial]) -> 
     return [trials[key] for key in keys_to_run(results)]
 
 
-def _run_alone(
-    plan: Plan, trials: Mapping[str, Trial], results: Mapping[str, CellResult], options: Options, console: Console
-) -> Ran:
+def _run_alone(running: RunningPlan, growth: Growth | None, options: Options, console: Console) -> Ran:
     """Runs a plan while holding its lease, so that no other process runs it at the same time."""
+    plan = running.plan
     with hold(plan.results, plan.name), marked(plan.results, plan.name) as mark:
-        return _run(plan, trials, results, options, mark, console)
+        return _run(running, growth, options, mark, console)
 
 
-def _run(
-    plan: Plan,
-    trials: Mapping[str, Trial],
-    results: Mapping[str, CellResult],
-    options: Options,
-    mark: Path,
-    console: Console,
-) -> Ran:
+def _run(running: RunningPlan, growth: Growth | None, options: Options, mark: Path, console: Console) -> Ran:
     """Runs the missing trials and ships them meanwhile; then prints the tables, and ships the report."""
-    missing = _missing(results, trials)
+    plan, missing = running.plan, _missing(running.results, running.trials)
+    begins = bool(missing) or growth is not None
     tracked = Tracked(plan.tracked, options.info, options.tracking_uri, lambda line: say(console, line))
-    if missing:
+    if begins:
         tracked.check()
-    placement = _placement(plan, missing, options, mark, console)
+    placement = _placement(plan, list(running.trials.values()) if growth else missing, options, mark, console)
     options.budget.check(placement.each)
     budgeting = Budgeting(
         options.budget,
         priority_first(plan, balanced(missing), options.priority),
         started=options.started,
         sweep=plan.folder,
-        trials=trials,
-        results=results,
+        trials=running.trials,
+        results=running.results,
         folder=plan.results,
         placement=placement,
     )
-    missing = budgeting.chosen
-    if missing:
+    running.limit({trial.key for trial in budgeting.chosen})
+    begins = bool(running.to_run) or growth is not None
+    if begins:
         check_ray_folder()
     plan.write()
     tracked.record()
-    say(console, f"{_counted(plan)}, {len(missing)} to run, {placement}, {placement.at_a_time}")
+    count = f"{len(budgeting.chosen)} to run{' and more to choose' if growth else ''}"
+    say(console, f"{_counted(plan)}, {count}, {placement}, {placement.at_a_time}")
     say(console, f"results {plan.results.path}, tracking {tracked.address}")
     notices = Notices(options.notify, plan.name, partial(say, console))
     with tracked:
         ending = Ending()
-        if missing:
-            ending = _train(plan, results, budgeting, notices, placement, options, mark, console)
-        standing = Standing.of(plan, results)
+        if begins:
+            source = _source(running, growth, budgeting, tracked)
+            ending = _train(running, source, budgeting, notices, placement, options, mark, console)
+        plan = running.plan
+        standing = Standing.of(plan, running.results)
         tracked.write_links()
         report = write_report(standing)
         budget = tuple(budgeting.lines(standing.results))
@@ -216,9 +224,22 @@ def _placement(plan: Plan, missing: list[Trial], options: Options, mark: Path, c
     return placement
 
 
+def _source(running: RunningPlan, growth: Growth | None, budgeting: Budgeting, tracked: Tracked) -> TrialSource:
+    """The source of the trainings, whether the budget covers them or not."""
+    folder = running.plan.results
+    if growth is None:
+        return PlannedTrials(budgeting.chosen, lambda identity: lease.holder(folder.trial(identity).path) is not None)
+
+    def extended() -> None:
+        running.plan.write()
+        tracked.extend(running.plan.tracked)
+
+    return growth.source(running, extended)
+
+
 def _train(
-    plan: Plan,
-    results: Mapping[str, CellResult],
+    running: RunningPlan,
+    trainings: TrialSource,
     budgeting: Budgeting,
     notices: Notices,
     placement: Placement,
@@ -227,14 +248,11 @@ def _train(
     console: Console,
 ) -> Ending:
     """Runs the trials that the budget covers on Ray; returns how that ended."""
-    folder = plan.results
-    source = budgeting.source(
-        PlannedTrials(budgeting.chosen, lambda identity: lease.holder(folder.trial(identity).path) is not None)
-    )
+    plan, folder = running.plan, running.plan.results
+    source = budgeting.source(trainings)
     if source is None:
         return Ending()
     set_ray_environment()
-    keys = {trial.key for trial in budgeting.chosen}
     workplace = Workplace(
         results=folder,
         scratch=folder.running(plan.name),
@@ -247,8 +265,8 @@ def _train(
     )
     stopping = StopAfterFailures(source, options.stop_after_failures, folder.reading, workplace.stop_file)
     with (
-        Progress(console, {cell.key: cell for cell in plan.cells if cell.key in keys}) as progress,
-        watched(plan, results, progress, budgeting, notices, workplace.stop_file, partial(say, console)) as listeners,
+        Progress(console, running.to_run) as progress,
+        watched(running, progress, budgeting, notices, workplace.stop_file, partial(say, console)) as listeners,
     ):
         ending = run_trials(stopping, workplace, placement.each, listeners, placement.most)
     if stopping.group is not None:

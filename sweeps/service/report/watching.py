@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
 
 from mucon.errors import InputError
-from sweeps.service.plan.plan import Plan
+from sweeps.service.plan.running import RunningPlan
 from sweeps.service.report.live import LivePage, live_about, live_sections
 from sweeps.service.report.page import document
 from sweeps.service.run.budget.budgeting import Budgeting
@@ -31,8 +31,7 @@ PAGE_SECONDS = 1.0
 
 @contextlib.contextmanager
 def watched(
-    plan: Plan,
-    results: Mapping[str, CellResult],
+    running: RunningPlan,
     progress: Progress,
     budgeting: Budgeting,
     notices: Notices,
@@ -42,8 +41,7 @@ def watched(
     """Keeps the budget, posts notices and writes the live page while trials run in the block.
 
     Args:
-        plan: the plan of the sweep.
-        results: states and scores at the start.
+        running: the plan of the sweep.
         progress: how far the running trials are.
         budgeting: the budget.
         notices: posts what is worth knowing.
@@ -56,16 +54,16 @@ def watched(
 
     def failure_of(identity: str) -> Failure | None:
         with contextlib.suppress(InputError):  # damaged, which is a state of the trial
-            return Failure.recorded(plan.results.reading(identity).last_status)
+            return Failure.recorded(running.plan.results.reading(identity).last_status)
         return None
 
     events = Events(
         notices,
-        {cell.key: cell for cell in plan.cells},
+        running.cells,
         failure_of,
         lambda: budgeting.spending.largest_share,
     )
-    page = LivePage(plan.folder, page_maker(plan, results, progress, budgeting))
+    page = LivePage(running.plan.folder, page_maker(running, progress, budgeting))
     try:
         with (
             budgeting.watched(stop_file, warn),
@@ -80,17 +78,18 @@ def watched(
 
 
 def page_maker(
-    plan: Plan, results: Mapping[str, CellResult], progress: Progress, budgeting: Budgeting
+    running: RunningPlan, progress: Progress, budgeting: Budgeting
 ) -> Callable[[Sequence[str], int | None], str]:
     """Returns a function that makes the live page; it reads only the trials that have ended since its last call."""
-    current, cells, started = dict(results), {cell.key: cell for cell in plan.cells}, time.time()
+    ends: dict[str, CellResult] = {}
+    started = time.time()
 
     def make(ended: Sequence[str], reload_seconds: int | None) -> str:
+        plan, cells, now = running.plan, dict(running.cells), progress.running
         for key in ended:
-            cell = cells[key]
-            current[key] = read_result(plan.results.reading(cell.identity), cell.evaluation)
-        running = progress.running
-        shown = current | {key: replace(current[key], state=State.RUNNING) for key in running}
+            ends[key] = read_result(plan.results.reading(cells[key].identity), cells[key].evaluation)
+        current = dict(running.results) | ends
+        shown = current | {key: replace(current[key], state=State.RUNNING) for key in now}
         about = live_about(
             plan.name,
             Counter(result.state for result in shown.values()),
@@ -100,7 +99,7 @@ def page_maker(
             is_over=reload_seconds is None,
         )
         tables = list(Standing.with_results(plan, shown).tables.values())
-        sections = list(live_sections(cells, shown, running, tables))
+        sections = list(live_sections(cells, shown, now, tables))
         footer = f"Figures and all trials: <code>mucon-sweeps report {escape(plan.name)}</code>."
         return document(
             f"{plan.name}: {plan.title}", plan.title, about, sections, footer, reload_seconds=reload_seconds

@@ -5,11 +5,13 @@ Retries, budgets, priorities and searches are other sources; the engine does not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
 from sweeps.service.plan.plan import Plan
+from sweeps.service.plan.running import RunningPlan
 from sweeps.service.run.worker import Outcome
+from sweeps.service.trials.cell_results import CellResult
 from sweeps.service.trials.trial import Trial, by_training
 
 Training = tuple[Trial, ...]
@@ -32,6 +34,21 @@ class TrialSource(Protocol):
 
     def ended(self, trial: Trial, outcome: Outcome) -> None:
         """Receives how a trial ended, before the next training is asked for."""
+
+
+class Growth(Protocol):
+    """Chooses further trials of a sweep by the results of earlier ones, such as a search."""
+
+    def is_over(self, plan: Plan, results: Mapping[str, CellResult]) -> bool:
+        """Whether the sweep needs no trial besides those of its plan, as far as results on disk tell."""
+
+    def source(self, running: RunningPlan, extended: Callable[[], None]) -> TrialSource:
+        """Returns the source of all trainings, those of the plan included.
+
+        Args:
+            running: the source extends it before it supplies a trial that the plan does not contain.
+            extended: to be called after each extension, in the thread that asks the source.
+        """
 
 
 def priority_first(plan: Plan, trials: Iterable[Trial], rows: Collection[str]) -> list[Trial]:

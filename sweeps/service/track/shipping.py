@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from mucon.errors import InputError
@@ -49,7 +50,8 @@ class Shipping:
     ) -> None:
         self._tracker = tracker
         self._folders = list(folders)
-        self._live = list(folders)
+        self._live: list[TrialFolder] = []
+        self._further = deque(folders)
         self._tell, self._waits_for = tell, waits_for
         self._silence: str | None = None
         self._tables: Mapping[str, Path] = {}
@@ -65,6 +67,12 @@ class Shipping:
         self._thread = threading.Thread(target=self._run, name="shipping", daemon=True)
         self._thread.start()
         threading.Thread(target=self._watch, name="tracking server", daemon=True).start()
+
+    def add(self, folders: Iterable[TrialFolder]) -> None:
+        """Ships further trial directories from now on."""
+        further = list(folders)
+        self._folders += further
+        self._further += further
 
     def links(self) -> Links | None:
         """Ships the current state and returns the pages of the runs; nothing is shipped afterwards until `finish`.
@@ -141,6 +149,8 @@ class Shipping:
 
     def _ship_live(self) -> bool:
         """Ships the trials that can change; returns whether the server has answered."""
+        while self._further:
+            self._live.append(self._further.popleft())
         if not self._open():
             return False
         shipment = self._tracker.ship(self._live)

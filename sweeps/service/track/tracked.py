@@ -61,7 +61,8 @@ class Tracked:
     """
 
     def __init__(self, cells: SweepCells, info: SweepInfo, uri: str | None, tell: Callable[[str], None]) -> None:
-        info = replace(info, labels=cells.labels)
+        self._labels = {row: dict(labels) for row, labels in cells.labels.items()}
+        info = replace(info, labels=self._labels)
         self._cells, self._info, self._tell = cells, info, tell
         self._tracker: Tracker | None = None
         self._shipping: Shipping | None = None
@@ -86,6 +87,21 @@ class Tracked:
     def record(self) -> None:
         """Records the sweep in the results folder, from which `sync` can ship it."""
         write_sweep(self._cells.results, self._info, TRACKING_EXPERIMENT, self._cells.rows)
+
+    def extend(self, cells: SweepCells) -> None:
+        """Tracks further cells, and records them.
+
+        Args:
+            cells: all cells of the sweep.
+        """
+        further = [folder for folder in cells.folders if folder.identity not in self._cells.rows]
+        self._cells = cells
+        self._labels.update({row: dict(labels) for row, labels in cells.labels.items() if row not in self._labels})
+        self.record()
+        if self._tracker is not None:
+            self._tracker.rows.update(cells.rows)
+        if self._shipping is not None:
+            self._shipping.add(further)
 
     def __enter__(self) -> Tracked:
         if self._tracker is not None:

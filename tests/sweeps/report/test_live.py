@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from sweeps.service.plan.running import RunningPlan
 from sweeps.service.report.live import COST, EVERY_SECONDS, RELOAD_SECONDS, SOONEST_SECONDS, LivePage
 from sweeps.service.report.report import write_report
 from sweeps.service.report.watching import page_maker
@@ -98,7 +99,7 @@ def test_the_page_shows_running_failed_and_finished_trials_and_reloads_until_the
 
     progress = Progress(Console(file=io.StringIO()), {cell.key: cell for cell in plan.cells})
     progress.epoch(running.key, {"epoch": 3, "epochs": 30, LOSS: 1.25, ACCURACY: 0.5, "seconds": 60.0})
-    make = page_maker(plan, results, progress, budgeting)
+    make = page_maker(RunningPlan(plan, {}, results), progress, budgeting)
     page = make([], RELOAD_SECONDS)
     assert REFRESH in page
     for text in ("3/30", "1.2500", "50.0 %", "9:00", escape(HOSTILE), escape(FAILED), "5 of 8 finished"):

@@ -173,13 +173,14 @@ def test_a_server_that_does_not_respond_for_a_while_has_everything_later(
     write_trial(results, seed=1)
     sweep = SweepInfo(name="gone_for_a_while", title="t", command="python x.py", config={})
     rows = {folder.identity: "box, 0 %" for folder in folders}
-    shipping = Shipping(tracker(gate.uri, rows, sweep), folders)
+    shipping = Shipping(tracker(gate.uri, rows, sweep), folders[:2])
     wait_until(lambda: finished(mlflow_server.uri, sweep) == {first}, 120, "the first shipment")
     gate.shut()
     write_trial(results, seed=2)
     time.sleep(3)  # shipments that fail
     gate.open()
     wait_until(lambda: finished(mlflow_server.uri, sweep) == {first, second}, 120, "the next shipment")
+    shipping.add(folders[2:])
     write_trial(results, seed=3)
     assert shipping.finish({}).complete
     assert finished(mlflow_server.uri, sweep) == {first, second, third}
