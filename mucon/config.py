@@ -243,6 +243,8 @@ class TrainConfig(Config):
         loss, mask = self.loss, self.mask
         if labelled is None:
             labelled = self.training.labelled > 0
+        if self.training.last_epoch == self.training.epochs:
+            yield "training.stop_after"
         if not self.backbone.pool_after:
             yield "backbone.upsampling"
         if self.backbone.kind == "single":

@@ -22,6 +22,10 @@ class Schedule(Protocol):
         """Passes over the videos."""
 
     @property
+    def last_epoch(self) -> int:
+        """The epoch, counted from 1, after which training ends: `epochs`, or an earlier one."""
+
+    @property
     def threads(self) -> int:
         """CPU threads of the arithmetic."""
 
@@ -30,12 +34,19 @@ class Schedule(Protocol):
         """Epochs between two scores on training videos; the last epoch is always scored."""
 
 
+def last_epoch(epochs: int, stop_after: int | None) -> int:
+    """The epoch, counted from 1, after which a training of so many epochs ends."""
+    return epochs if stop_after is None else min(epochs, stop_after)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingConfig:
     """One video per step; stochastic gradient descent without momentum by default.
 
     Attributes:
         epochs: passes over the training videos.
+        stop_after: number of epochs after which training ends early, with the schedule of all `epochs`. It can go on
+            later: the same run with another number, or none, resumes there and ends with the same bits.
         labelled: share of the training videos whose frame labels are used: 0 is weak, 1 full supervision, and values
             between are mixed. The first ceil(share · n) videos of an order that depends on the seed are labelled, so
             a larger share includes a smaller one.
@@ -69,6 +80,7 @@ class TrainingConfig:
     """
 
     epochs: int = 150
+    stop_after: int | None = None
     labelled: float = 0.0
     teacher_forcing: float = 1.0
     optimiser: Literal["sgd", "adam"] = "sgd"
@@ -91,6 +103,7 @@ class TrainingConfig:
             "training.",
             [
                 ("epochs", self.epochs, "at least 1", self.epochs >= 1),
+                ("stop_after", self.stop_after, "at least 1", self.stop_after is None or self.stop_after >= 1),
                 ("learning_rate", self.learning_rate, "above 0", self.learning_rate > 0),
                 ("lr_drop_fraction", self.lr_drop_fraction, "from 0 to 1", 0 <= self.lr_drop_fraction <= 1),
                 (
@@ -110,6 +123,15 @@ class TrainingConfig:
                 ("progress_every", self.progress_every, "at least 1", self.progress_every >= 1),
             ],
         )
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch, counted from 1, after which training ends.
+
+        >>> TrainingConfig(epochs=30).last_epoch, TrainingConfig(epochs=30, stop_after=20).last_epoch
+        (30, 20)
+        """
+        return last_epoch(self.epochs, self.stop_after)
 
     @property
     def forced_epochs(self) -> int:

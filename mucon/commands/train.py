@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     method, training = method_named(args.method), training_of(config)
     videos, vocabulary = videos_of(store, args.split, "train"), vocabulary_of(store)
     n_videos, history = len(method.visited(config, videos)), History(args.out, device)
-    with StopOnSignal() as stop, EpochPrinter(training.epochs, n_videos) as printer:
+    with StopOnSignal() as stop, EpochPrinter(training.last_epoch, n_videos) as printer:
 
         @functools.cache
         def start() -> None:

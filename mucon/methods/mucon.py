@@ -106,6 +106,7 @@ class MuCon:
         return config.with_values(
             {
                 "training.epochs": 1,
+                "training.stop_after": None,
                 "training.accumulate": 1,
                 "training.warm_start": None,
                 "training.compile": False,

@@ -37,7 +37,7 @@ class EpochReport:
 
     Attributes:
         epoch: the completed epoch, counted from 1.
-        epochs: epochs of the whole run.
+        epochs: the epoch after which the run ends.
         step: steps since the start of the run.
         losses: mean of each loss over those videos of the epoch that have it.
         gradient_norms: mean over the optimiser's steps of each parameter group's norm before clipping.
@@ -202,10 +202,10 @@ class Loop:
         schedule = self.learner.schedule
         with _machine(schedule.threads), self.feed:
             self._record_labelled()
-            for epoch in range(self.progress.epoch, schedule.epochs):
+            for epoch in range(self.progress.epoch, schedule.last_epoch):
                 self._epoch(epoch, report, should_stop)
             if not self.progress.finished:
-                self._save(Progress(epoch=schedule.epochs, seconds=self._seconds(), finished=True))
+                self._save(Progress(epoch=schedule.last_epoch, seconds=self._seconds(), finished=True))
 
     def _record_labelled(self) -> None:
         """Writes the ids of the labelled videos, or compares them with those at the start of the run."""
@@ -262,7 +262,7 @@ class Loop:
         duration = time.perf_counter() - start
         done = EpochReport(
             epoch=epoch + 1,
-            epochs=learner.schedule.epochs,
+            epochs=learner.schedule.last_epoch,
             step=(epoch + 1) * len(order),
             learning_rate=rate,
             seconds=self._seconds(),
@@ -291,7 +291,7 @@ class Loop:
 
     def _scores(self, epoch: int) -> dict[str, float]:
         schedule = self.learner.schedule
-        if epoch % schedule.progress_every and epoch != schedule.epochs:
+        if epoch % schedule.progress_every and epoch != schedule.last_epoch:
             return {}
         return self.learner.scores()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from mucon.checkpoint_files import Saved
 from mucon.configuration import Config
 from mucon.errors import DataWarning, InputError, Problem
 from mucon.identity.trained_on import TrainedOn
+from mucon.method import training_of
 from mucon.vocabulary import Vocabulary
 
 
@@ -26,6 +28,8 @@ def resume(
     labelled: bool,
 ) -> Saved | None:
     """The checkpoint that training resumes from, or None if there is none.
+
+    A run that ended early (`training.stop_after`) goes on if a later end is asked for.
 
     Args:
         path: checkpoint folder of the run.
@@ -65,7 +69,8 @@ def resume(
         raise InputError(problems)
     if saved.trained_on is None:
         _warn_of_unknown_data(path.parent)
-    return saved
+    goes_on = saved.progress.finished and saved.progress.epoch < training_of(config).last_epoch
+    return replace(saved, progress=replace(saved.progress, finished=False)) if goes_on else saved
 
 
 def _warn_of_unknown_data(run: Path) -> None:
@@ -81,4 +86,7 @@ def _differences(path: Path, saved: Saved, config: Config, labelled: bool) -> li
     settings = sorted(key for key in {*requested, *trained} if requested.get(key) != trained.get(key))
     if saved.trained_on is None:  # earlier versions recorded the precision that was requested, not the one in use
         settings = [path for path in settings if path != "training.precision"]
+    begun = saved.progress.epoch + (saved.progress.step_in_epoch > 0)
+    if begun <= training_of(config).last_epoch:  # it has not gone further than what is asked for
+        settings = [path for path in settings if path != "training.stop_after"]
     return [*settings, *(["seed"] if config.seed != before.seed else [])]

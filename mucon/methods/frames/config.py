@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from mucon.configuration import Config
 from mucon.errors import check_ranges
 from mucon.methods.frames.predictor import FrameClassifier
+from mucon.training_config import last_epoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,7 @@ class FrameTrainingConfig:
 
     Attributes:
         epochs: passes over the labelled videos.
+        stop_after: see `mucon.training_config.TrainingConfig`.
         labelled: share of the training videos whose frame labels are used, above 0; the same videos as in MuCon's
             training with that share and seed.
         optimiser: `adam`, or `sgd` without momentum.
@@ -56,6 +59,7 @@ class FrameTrainingConfig:
     """
 
     epochs: int = 50
+    stop_after: int | None = None
     labelled: float = 1.0
     optimiser: Literal["adam", "sgd"] = "adam"
     learning_rate: float = 0.0005
@@ -70,6 +74,7 @@ class FrameTrainingConfig:
             "training.",
             [
                 ("epochs", self.epochs, "at least 1", self.epochs >= 1),
+                ("stop_after", self.stop_after, "at least 1", self.stop_after is None or self.stop_after >= 1),
                 ("labelled", self.labelled, "above 0 and at most 1", 0 < self.labelled <= 1),
                 ("learning_rate", self.learning_rate, "above 0", self.learning_rate > 0),
                 ("weight_decay", self.weight_decay, "at least 0", self.weight_decay >= 0),
@@ -79,6 +84,11 @@ class FrameTrainingConfig:
                 ("progress_every", self.progress_every, "at least 1", self.progress_every >= 1),
             ],
         )
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch, counted from 1, after which training ends."""
+        return last_epoch(self.epochs, self.stop_after)
 
     @property
     def precision(self) -> Literal["float32"]:
@@ -121,6 +131,9 @@ class FrameConfig(Config):
     def __post_init__(self) -> None:
         check_ranges("", [("seed", self.seed, "at least 0", self.seed >= 0)])
 
-    def without_effect(self, labelled: bool | None) -> tuple[str, ...]:
-        """The threshold of a smoothing loss without weight."""
-        return ("loss.threshold",) if self.loss.smoothing == 0 else ()
+    def without_effect(self, labelled: bool | None) -> Iterator[str]:
+        """The threshold of a smoothing loss without weight, and an early stop after the last epoch."""
+        if self.loss.smoothing == 0:
+            yield "loss.threshold"
+        if self.training.last_epoch == self.training.epochs:
+            yield "training.stop_after"

@@ -108,8 +108,8 @@ class FrameMethod(Generic[C]):
 
     def quick(self, config: C, *, labelled: bool) -> C:
         """One epoch on all videos without scores; frame labels are always needed."""
-        values = {"training.epochs": 1, "training.progress_videos": 0, "training.labelled": 1.0}
-        return config.with_values(values)
+        epochs = {"training.epochs": 1, "training.stop_after": None}
+        return config.with_values({**epochs, "training.progress_videos": 0, "training.labelled": 1.0})
 
     def step_shape(self, config: C) -> tuple[object, ...]:
         """Network and arithmetic."""

@@ -31,6 +31,7 @@ from sweeps.service.spec.figure import Figure
 from sweeps.service.spec.texts import name_problems
 from sweeps.service.text import digest
 from sweeps.service.trials.cell_results import CellResult, read_result
+from sweeps.service.trials.continuing import linked
 from sweeps.service.trials.identity import is_identity
 from sweeps.service.trials.json_files import ANY_KEY, damaged, misfit, read_json, write_json
 from sweeps.service.trials.known_results import read_known, stamp_of
@@ -265,7 +266,7 @@ def make_plan(
     ]
     stored = as_stored(asked, results)
     configs = [config for table in tables for _, config in row_configs(table, partial(base, table), given)]
-    trials = {trial.key: trial for cells in stored for trial in cells.values()}
+    trials = linked({trial.key: trial for cells in stored for trial in cells.values()})
     plan = Plan(
         name=experiment.name,
         title=experiment.title,

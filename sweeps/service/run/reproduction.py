@@ -116,7 +116,7 @@ def reproduce(
     where = before.training_environment.get("device", "auto") if device == "auto" else device
     if where.startswith("cuda"):
         choose_device(where)
-    epochs = trial.training.epochs
+    epochs = trial.training.last_epoch
     say(f"training {trial.identity} again: split {trial.split}, seed {trial.config.seed}, {epochs} epochs, on {where}")
     with tempfile.TemporaryDirectory(prefix="reproduce-") as temporary:
         again = ResultsFolder(Path(temporary))

@@ -36,6 +36,7 @@ from sweeps.service.triage.causes import Cause, cause_of
 from sweeps.service.triage.failures import Failure
 from sweeps.service.triage.output import kept_output
 from sweeps.service.trials import journal, lease, provenance
+from sweeps.service.trials.continuing import take_up
 from sweeps.service.trials.folder import HINT, State, TrialFolder
 from sweeps.service.trials.journal import Journal
 from sweeps.service.trials.json_files import damaged, set_aside
@@ -272,6 +273,7 @@ class _Attempt:
     def _train(self, store: Store) -> tuple[Predictor, str]:
         """Trains, and returns the predictor and the digest of its weights."""
         method = method_named(self.trial.method)
+        take_up(self.trial, self.folder, self.journal)
         method.train(
             self.trial.config,
             videos_of(store, self.trial.split, "train"),

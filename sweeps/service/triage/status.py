@@ -12,6 +12,7 @@ from typing import Any
 
 from mucon.configuration import flatten
 from mucon.errors import InputError
+from mucon.training_config import last_epoch
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import FILE, Plan, read_plan
 from sweeps.service.plan.sweep_folder import read_sweep
@@ -350,9 +351,10 @@ def _training_left(reading: TrialReading, since: float | None) -> float | None:
     trained = [record["timestamp"] for record in reading.epochs if record["timestamp"] >= begun]
     if not trained:
         return None
-    epochs = flatten(reading.trial["config"]).get("training.epochs")
+    settings = flatten(reading.trial["config"])
+    epochs, stop_after = (settings.get(f"training.{name}") for name in ("epochs", "stop_after"))
     if not isinstance(epochs, int):
         return None
-    missing = epochs - reading.n_epochs
+    missing = last_epoch(epochs, stop_after if isinstance(stop_after, int) else None) - reading.n_epochs
     rest: float = missing * (trained[-1] - begun) / len(trained) - (milliseconds() - trained[-1])
     return max(0.0, rest) / 1000

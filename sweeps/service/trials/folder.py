@@ -125,6 +125,11 @@ class TrialFolder:
         return self.path / "training.json"
 
     @property
+    def retention_path(self) -> Path:
+        """Record of what was removed from the checkpoint of the finished training; see `upkeep.retention`."""
+        return self.path / "retention.json"
+
+    @property
     def traceback_path(self) -> Path:
         """Traceback of the last attempt, if it failed."""
         return self.path / "traceback.txt"

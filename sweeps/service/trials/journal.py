@@ -150,15 +150,21 @@ class Journal:
         if durably:
             os.fsync(self._file.fileno())
 
-    def epoch(self, step: int, metrics: Mapping[str, float]) -> bool:
+    def epoch(self, step: int, metrics: Mapping[str, float], timestamp: int | None = None) -> bool:
         """Records the metrics of a finished epoch, unless the epoch already has a record.
+
+        Args:
+            step: the epoch, counted from 1.
+            metrics: name -> value.
+            timestamp: milliseconds since 1970; None: now.
 
         Returns:
             Whether a record was added.
         """
         if step in self._steps:
             return False
-        self.append({"kind": "epoch", "step": step, "timestamp": milliseconds(), "metrics": dict(metrics)})
+        timestamp = milliseconds() if timestamp is None else timestamp
+        self.append({"kind": "epoch", "step": step, "timestamp": timestamp, "metrics": dict(metrics)})
         self._steps.add(step)
         return True
 

@@ -31,9 +31,12 @@ class Trial:
         task: `segmentation` or `alignment`.
         earlier: identity under which earlier versions stored the training, which then depended on settings without
             effect and not on the precision.
+        whole: identity of the training without an early stop.
+        continues: identities of equal trainings that end earlier, the longest first; a worker goes on from one of them
+            that is finished.
         earlier_evaluation: the same for the evaluation.
-        literal: key of the settings as they are given; trials with another one may still share a training. These three
-            serve planning; workers do not get them.
+        literal: key of the settings as they are given; trials with another one may still share a training. Of these
+            five, workers get `continues` alone.
     """
 
     identity: str
@@ -48,6 +51,8 @@ class Trial:
     method: str = DEFAULT_METHOD
     earlier: str = field(default="", compare=False)
     earlier_evaluation: str = field(default="", compare=False)
+    whole: str = field(default="", compare=False)
+    continues: tuple[str, ...] = field(default=(), compare=False)
     literal: str = field(default="", compare=False)
 
     @property
@@ -99,6 +104,7 @@ class Trial:
             "store": self.store,
             "part": self.part,
             "task": self.task,
+            **({"continues": list(self.continues)} if self.continues else {}),
         }
 
     @classmethod
@@ -116,6 +122,7 @@ class Trial:
             part=value["part"],
             task=value.get("task", "segmentation"),  # absent in older trials
             method=method,
+            continues=tuple(value.get("continues", ())),
         )
 
 
@@ -129,6 +136,7 @@ class TrialSettings:
         method: name of the method.
         differences: see `Trial.differences`.
         canonical: settings of the training's identity.
+        whole: the same without an early stop.
         earlier: the same of earlier versions.
         given: the same without canonical forms.
         evaluation: see `Trial.evaluation`.
@@ -140,6 +148,7 @@ class TrialSettings:
     method: str
     differences: Mapping[str, Any]
     canonical: Canonical
+    whole: Canonical
     earlier: Canonical
     given: Canonical
     evaluation: str
@@ -155,13 +164,14 @@ class TrialSettings:
         named = method_named(method)
         config = type(config).from_dict(config.to_dict())  # turns 1 into 1.0 for settings that are floats
         differences = {path: value for path, value in config.differences().items() if path != "seed"}
-        given = named.identifying(config)
+        given, settings = named.identifying(config), named.identifying(config.canonical())
         return cls(
             config=config,
             task=task,
             method=method,
             differences=differences,
-            canonical=Canonical.of(named.identifying(config.canonical())),
+            canonical=Canonical.of(settings),
+            whole=Canonical.of({path: value for path, value in settings.items() if path != "training.stop_after"}),
             earlier=Canonical.of(earlier_settings(given)),
             given=Canonical.of(given),
             evaluation=evaluation_identity(_used_choices(named.decoding(config), task), task=task),
@@ -180,13 +190,14 @@ class TrialSettings:
                 numerics=numerics,
                 method=self.method,
             )
-            for settings in {self.canonical, self.earlier, self.given}
+            for settings in {self.canonical, self.whole, self.earlier, self.given}
         }
         return Trial(
             identity=identities[self.canonical],
             evaluation=self.evaluation,
             earlier=identities[self.earlier],
             earlier_evaluation=self.earlier_evaluation,
+            whole=identities[self.whole],
             literal=f"{identities[self.given]}-{self.earlier_evaluation}",
             config=self.config.override("seed", seed),
             differences=self.differences,

@@ -26,9 +26,6 @@ from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.upkeep.uses import Uses, read_uses
 
-FILE = "retention.json"
-"""The record of what was removed from a trial's checkpoint; it is not part of the journal, which has not changed."""
-
 
 def best(part: Part, results: Mapping[str, CellResult], n: int) -> list[str]:
     """The trials with the n best values in the first column of a table that has values, the best one first."""
@@ -124,7 +121,7 @@ def reduce(folder: TrialFolder) -> int:
             return 0
         n_bytes = path.stat().st_size
         record = {"format_version": FORMAT_VERSION, "at": milliseconds(), "removed": [path.name], "bytes": n_bytes}
-        write_json(folder.path / FILE, record, held.writer())
+        write_json(folder.retention_path, record, held.writer())
         held.confirm()
         path.unlink()
         return n_bytes

@@ -140,6 +140,12 @@ def test_a_run_stopped_before_any_step_and_resumed_gives_the_same_bits(tmp_path:
     ]
 
 
+def test_a_run_that_ends_early_goes_on_to_the_same_bits(tmp_path: Path, name: str, run):
+    for stop_after in (1, 2):
+        train(name, tmp_path, small(name, training__stop_after=stop_after))
+    assert digest(name, tmp_path) == digest(name, run[0])
+
+
 def test_neither_the_order_of_the_videos_nor_the_random_generators_matter(tmp_path: Path, name: str, run):
     torch.manual_seed(99)
     train(name, tmp_path, videos=small_videos(N_VIDEOS)[::-1])

@@ -171,6 +171,23 @@ def test_a_run_that_dies_behind_a_checkpoint_within_an_epoch_resumes_from_there(
     assert [r.losses for r in reports] == [r.losses for r in uninterrupted[1][1:]]
 
 
+def test_a_run_that_ends_early_goes_on_to_the_same_bits(tmp_path: Path, uninterrupted):
+    reports: list[EpochReport] = []
+    for stop_after in (1, None):
+        train_small(tmp_path, CONFIG.override("training.stop_after", stop_after), report=reports.append)
+    assert digest(tmp_path) == uninterrupted[0]
+    assert [(report.epoch, report.epochs, report.losses) for report in reports] == [
+        (1, 1, uninterrupted[1][0].losses),
+        (2, 2, uninterrupted[1][1].losses),
+    ]
+
+
+def test_a_run_that_has_gone_further_is_not_shortened(tmp_path: Path):
+    train_small(tmp_path)
+    with refused("conflict", "checkpoint", ("training.stop_after",)):
+        train_small(tmp_path, CONFIG.override("training.stop_after", 1))
+
+
 def test_a_finished_run_is_not_trained_again(tmp_path: Path):
     train_small(tmp_path)
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "checkpoint").iterdir()}

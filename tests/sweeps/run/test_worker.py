@@ -19,6 +19,7 @@ from sweeps.service.run.executor.verdicts import mark_failed, recorded
 from sweeps.service.run.worker import Outcome, run_trial
 from sweeps.service.triage.causes import Cause
 from sweeps.service.trials import lease
+from sweeps.service.trials.continuing import linked
 from sweeps.service.trials.folder import TO_RUN, State
 from sweeps.service.trials.results_folder import ResultsFolder
 from tests.helpers.refusals import refused
@@ -296,3 +297,54 @@ def test_a_trial_stops_during_its_evaluation_with_the_reason_and_evaluates_later
     assert run_trial(trial, results, device="cpu").state is State.FINISHED
     assert small.weights(tmp_path) == before
     assert small.epochs(tmp_path) == {trial.identity: [1, 2, 3]}
+
+
+def test_a_trial_continues_an_equal_one_that_ended_early_and_has_the_bits_of_a_whole_training(
+    tiny_store: Path, tmp_path: Path
+) -> None:
+    whole, second, first = (
+        small.make_trial(tiny_store, training__stop_after=stop, training__lr_drop_epoch=1) for stop in (None, 2, 1)
+    )
+    assert whole.whole == second.whole == first.whole == whole.identity
+    plain = ResultsFolder(tmp_path / "plain")
+    assert run_trial(whole, plain, device="cpu").state is State.FINISHED
+
+    results, trained = ResultsFolder(tmp_path / "continued"), []
+    linked_trials = list(linked({trial.key: trial for trial in (whole, first, second)}).values())
+    assert [trial.continues for trial in linked_trials] == [(second.identity, first.identity), (), (first.identity,)]
+    for trial in (linked_trials[1], linked_trials[2], linked_trials[0]):
+        outcome = run_trial(trial, results, device="cpu", report=lambda epoch: trained.append(epoch.epoch))
+        assert outcome.state is State.FINISHED
+    assert trained == [1, 2, 3]
+    one, other = plain.reading(whole.identity), results.reading(whole.identity)
+    assert one.training is not None
+    assert other.training is not None
+    assert one.training["weights_sha256"] == other.training["weights_sha256"]
+    assert [record["step"] for record in other.epochs] == [1, 2, 3]
+    assert one.curve("loss.total") == other.curve("loss.total")
+    assert [r["identity"] for r in other.records if r["kind"] == "continued"] == [second.identity]
+
+
+def test_a_trial_does_not_continue_a_training_that_is_unfinished_damaged_or_without_optimiser(
+    tiny_store: Path, tmp_path: Path
+) -> None:
+    whole, early = (small.make_trial(tiny_store, training__stop_after=stop) for stop in (None, 1))
+    whole = linked({trial.key: trial for trial in (whole, early)})[whole.key]
+    results = ResultsFolder(tmp_path)
+
+    def epochs() -> list[int]:
+        trained: list[int] = []
+        shutil.rmtree(results.trial(whole.identity).path, ignore_errors=True)
+        assert run_trial(whole, results, device="cpu", report=lambda epoch: trained.append(epoch.epoch)).state
+        return trained
+
+    assert epochs() == [1, 2, 3]  # it does not exist
+    run_trial(early, results, device="cpu")
+    assert epochs() == [2, 3]
+    folder = results.trial(early.identity)
+    folder.retention_path.write_text("{}")
+    assert epochs() == [1, 2, 3]
+    folder.retention_path.unlink()
+    weights = folder.checkpoint_path / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\x7f")
+    assert epochs() == [1, 2, 3]

@@ -21,7 +21,7 @@ from sweeps.service.track.compare import registered_trials
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.results_folder import ResultsFolder
-from sweeps.service.upkeep.retention import FILE, best, beyond, reduce, retain
+from sweeps.service.upkeep.retention import best, beyond, reduce, retain
 from tests.helpers.planted_sweeps import Unfinished, make_sweep
 from tests.helpers.trial_folders import append_status
 from tests.sweeps import small
@@ -106,7 +106,7 @@ def test_a_held_unfinished_or_damaged_trial_is_left_alone_and_a_removal_is_recor
     assert reduce(a) == 5
     assert reduce(a) == 0
     assert not (a.checkpoint_path / OPTIMISER).exists()
-    removal = json.loads((a.path / FILE).read_text())
+    removal = json.loads(a.retention_path.read_text())
     assert (removal["removed"], removal["bytes"]) == ([OPTIMISER], 5)
     assert reduce(d) == 0
     b.training_path.write_text("{")

@@ -68,7 +68,7 @@ def recorded_speeds(
         trial = trials[key]
         if result.training_seconds is not None:
             seconds = max(result.training_seconds, used.get(trial.identity, Usage()).seconds)
-            speeds.learn(trial, seconds, trial.training.epochs)
+            speeds.learn(trial, seconds, trial.training.last_epoch)
         elif result.state not in (State.MISSING, State.DAMAGED, State.FAILED):
             durations = folder.reading(trial.identity).curve("seconds")
             if durations:
@@ -81,8 +81,10 @@ def epochs_left(trial: Trial, folder: ResultsFolder) -> int:
     """The number of epochs that a training needs, without those that are recorded."""
     reading = folder.reading(trial.identity)
     if reading.damage is not None:
-        return trial.training.epochs
-    return 0 if reading.is_trained else max(trial.training.epochs - reading.n_epochs, 0)
+        return trial.training.last_epoch
+    earlier = (folder.reading(identity) for identity in trial.continues)
+    begun = max(reading.n_epochs, *(one.n_epochs for one in earlier if one.damage is None and one.is_trained), 0)
+    return 0 if reading.is_trained else max(trial.training.last_epoch - begun, 0)
 
 
 def trained(trials: Mapping[str, Trial], results: Mapping[str, CellResult], folder: ResultsFolder) -> set[str]:
