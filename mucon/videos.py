@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,7 @@ from mucon.arrays import Ints
 from mucon.errors import DataWarning, InputError, Problem, condensed, counted, some
 from mucon.segments import Segmentation, Truth
 from mucon.vocabulary import Vocabulary
+from storage.held_out import PART, held_out
 from storage.overview import shared_groups
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from storage import Store
+
+ScoredPart = Literal["test", "validation"]
+"""The part of a split on which models are compared. A training leaves the validation part out of its training part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +177,41 @@ def videos_of(store: Store, split: str, part: str) -> list[Video]:
     Args:
         store: an open store.
         split: name of the split, such as `"1"`.
-        part: `"train"` or `"test"`.
+        part: `"train"`, `"test"`, `"validation"` (see `storage.held_out`), or another part of the store.
+
+    Raises:
+        StoreError: no such part, or a training part that is too small for a validation part.
     """
-    return [_video(store, id) for id in store.split(split, part)]
+    ids = held_out(store, split).validation if part == PART else store.split(split, part)
+    return [_video(store, id) for id in ids]
+
+
+def training_videos_of(store: Store, split: str, scored: str = "test") -> list[Video]:
+    """The videos that models learn from, ordered by id: the training part, or what is left of it.
+
+    Args:
+        store: an open store.
+        split: name of the split.
+        scored: the part on which the models are compared; `"validation"` is left out of the training part.
+
+    Raises:
+        StoreError: no such split, or a training part that is too small for a validation part.
+    """
+    ids = held_out(store, split).rest if scored == PART else store.split(split, "train")
+    return [_video(store, id) for id in ids]
+
+
+def scored_part(text: object, place: str = "part") -> ScoredPart:
+    """A part that scores models, from its name.
+
+    Raises:
+        InputError: another value.
+    """
+    if text == "test":
+        return "test"
+    if text == "validation":
+        return "validation"
+    raise InputError(Problem(rule="unknown", place=place, value=text, expected="test or validation"))
 
 
 def _video(store: Store, id: str) -> Video:

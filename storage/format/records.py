@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -146,9 +146,14 @@ class Catalogue:
         """Returns all records in the order of the ids."""
         return [_record(row) for row in self._table.to_pylist()]
 
-    def column(self, name: str) -> list[Any]:
-        """Returns a column in the order of the ids."""
-        return list(self._table[name].to_pylist())
+    def column(self, name: str, videos: Sequence[str] | None = None) -> list[Any]:
+        """Returns a column in the order of the ids, or of the named clips alone.
+
+        Raises:
+            StoreError: unknown clip.
+        """
+        column = self._table[name]
+        return list((column if videos is None else column.take([self.index(video) for video in videos])).to_pylist())
 
     def parts(self) -> dict[str, tuple[str, ...]]:
         """Returns the sorted ids of each split part, such as `1:train`."""

@@ -39,8 +39,10 @@ OWN_SCRIPT = """
 """
 
 
-def make_store(path: Path, *, n_train: int = 6, n_test: int = 3, seed: int = 0) -> Path:
-    """Recordings of four actions, 56 to 88 frames of 6 features, one split `1`."""
+def make_store(
+    path: Path, *, n_train: int = 6, n_test: int = 3, seed: int = 0, groups: int = 0, with_lengths: bool = True
+) -> Path:
+    """Recordings of four actions, 56 to 88 frames of 6 features, one split `1`, and groups of neighbours if asked."""
     random = np.random.default_rng(seed)
     means = random.normal(size=(4, 6))
     with StoreWriter(path, dim=6, dtype="float32", vocabulary=("rest", "pour", "stir", "drink")) as writer:
@@ -49,9 +51,13 @@ def make_store(path: Path, *, n_train: int = 6, n_test: int = 3, seed: int = 0) 
             lengths = random.integers(14, 23, size=4).tolist()
             labels = np.repeat(transcript, lengths)
             features = means[labels] + 0.3 * random.normal(size=(len(labels), 6))
-            part = "1:train" if i < n_train else "1:test"
             writer.add(
-                f"video_{i:02}", features.astype(np.float32), transcript=transcript, lengths=lengths, splits=(part,)
+                f"video_{i:02}",
+                features.astype(np.float32),
+                transcript=transcript,
+                lengths=lengths if with_lengths else None,
+                splits=("1:train" if i < n_train else "1:test",),
+                group=f"subject_{i * groups // n_train}" if groups else None,
             )
     return path
 

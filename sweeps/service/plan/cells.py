@@ -10,6 +10,7 @@ from mucon.device import planned_precision
 from mucon.errors import InputError, Problem
 from mucon.method import training_of
 from mucon.methods import method_named
+from mucon.videos import ScoredPart
 from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.trials.trial import Trial, TrialSettings
@@ -93,6 +94,7 @@ def expand(
     fingerprint: Callable[[str, Config, int], str],
     store: str,
     device: str = "cpu",
+    part: ScoredPart = "test",
 ) -> dict[Cell, Trial]:
     """Every row of an experiment on every split with every seed.
 
@@ -105,6 +107,7 @@ def expand(
         fingerprint: returns the fingerprint of a split's data for a configuration and a seed.
         store: absolute path of the store.
         device: see `mucon.device.planned_precision`.
+        part: see `Trial.part`.
 
     Returns:
         Cell -> trial, seed by seed, so that an interrupted sweep has all rows with fewer seeds rather than fewer rows
@@ -114,7 +117,7 @@ def expand(
         InputError: an unknown setting, a wrong value, or rows that become the same trial.
     """
     rows = [
-        (row, TrialSettings.of(usable(config, device), task=row.task, method=row.method))
+        (row, TrialSettings.of(usable(config, device), task=row.task, method=row.method, part=part))
         for row, config in row_configs(experiment, base, settings)
     ]
     trials: dict[Cell, Trial] = {}

@@ -12,6 +12,7 @@ from mucon.configuration import DEFAULT_METHOD, Config
 from mucon.errors import InputError, Problem, nearest, some
 from mucon.method import training_of
 from mucon.methods import method_named
+from mucon.videos import ScoredPart, scored_part
 from storage import open_store
 from sweeps.service.plan.cells import Cell, expand, precision_problems, row_configs, settings_by_method
 from sweeps.service.plan.recordings import (
@@ -82,6 +83,7 @@ class Plan:
         splits: by name.
         results: the results folder.
         store: absolute path of the store.
+        part: the part of each split that is scored.
         warnings: what looks suspicious; empty in a plan that is read.
     """
 
@@ -91,6 +93,7 @@ class Plan:
     splits: Mapping[str, SplitData]
     results: ResultsFolder
     store: str
+    part: ScoredPart = "test"
     warnings: tuple[Problem, ...] = ()
 
     @property
@@ -161,6 +164,7 @@ class Plan:
             "tables": [_part_to_dict(part) for part in self.parts],
             "splits": {name: asdict(split) for name, split in self.splits.items()},
             "store": self.store,
+            "part": self.part,
         }
 
     def write(self) -> None:
@@ -224,6 +228,7 @@ def make_plan(
     splits: Sequence[str],
     results: ResultsFolder,
     device: str = "cpu",
+    part: ScoredPart = "test",
 ) -> tuple[Plan, dict[str, Trial]]:
     """The plan of a sweep over a store, and each of its trials by key.
 
@@ -236,19 +241,21 @@ def make_plan(
         splits: names, or `all` alone.
         results: the results folder.
         device: `cpu`, `cuda` or `auto`, where trials compute; bfloat16 is planned as float32 where it is not usable.
+        part: the part of each split that is scored; `validation` is left out of the training, and no annotation of the
+            test part is read.
 
     Raises:
         InputError: wrong settings, or recordings without the annotations that training or scoring needs.
-        StoreError: no such store or split, or a damaged store.
+        StoreError: no such store or split, a damaged store, or a training part that is too small for a validation part.
     """
     opened = open_store(store)
-    names = split_names(opened) if list(splits) == ["all"] else splits
+    names = split_names(opened, part) if list(splits) == ["all"] else splits
     given = settings_by_method(experiment, settings)
     default, pooling = given(DEFAULT_METHOD), method_named(DEFAULT_METHOD).pooling
     bases = {table.name: base(table, DEFAULT_METHOD) for table in experiment.experiments}
     poolings = {name: pooling(config.with_values(default)) for name, config in bases.items()}
-    facts = {name: split_facts(opened, name) for name in names}
-    data = {name: split_data(opened, name, facts[name], set(poolings.values())) for name in names}
+    facts = {name: split_facts(opened, name, part) for name in names}
+    data = {name: split_data(opened, name, facts[name], set(poolings.values()), part=part) for name in names}
     fingerprint = _fingerprints(facts)
     tables = [shape.with_default_row(bases[shape.name], default) for shape in experiment.experiments]
     asked = [
@@ -261,6 +268,7 @@ def make_plan(
             fingerprint=fingerprint,
             store=absolute(store),
             device=device,
+            part=part,
         )
         for table in tables
     ]
@@ -282,6 +290,7 @@ def make_plan(
         splits=data,
         results=results,
         store=absolute(store),
+        part=part,
         warnings=(*precision_problems(configs, device), *warm_start_problems(trials.values())),
     )
     return plan, trials
@@ -327,9 +336,10 @@ def read_plan(results: ResultsFolder, name: str) -> Plan:
             name=name,
             title=value["title"],
             parts=tuple(_part_from_dict(part) for part in value["tables"]),
-            splits={name: SplitData(**split) for name, split in value["splits"].items()},
+            splits={name: SplitData.from_dict(split) for name, split in value["splits"].items()},
             results=results,
             store=value["store"],
+            part=scored_part(value.get("part", "test")),
         )
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise damaged(path, str(error), HINT) from error

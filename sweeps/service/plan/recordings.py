@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Self
 
 from mucon.baselines import alignment_baseline, blind_baseline, pooling_ceiling
 from mucon.checkpoint_files import of_run, trained_on
@@ -17,14 +18,17 @@ from mucon.metrics.confusion import frames_per_action
 from mucon.metrics.scores import Scores, score
 from mucon.segments import Segmentation
 from mucon.training.supervision import labelled_of
-from mucon.videos import videos_of, vocabulary_of
+from mucon.videos import ScoredPart, training_videos_of, videos_of, vocabulary_of
 from storage import Store, open_store
+from storage.held_out import held_out
 from sweeps.service.trials.trial import Trial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitData:
     """A split of a store.
+
+    The test videos are those that are scored: in a sweep on the validation part, the videos of that part.
 
     Attributes:
         fingerprint: fingerprint of its videos without labelled training videos, see `SplitFacts.fingerprint`.
@@ -36,6 +40,9 @@ class SplitData:
         n_train: number of training videos.
         n_test: number of test videos.
         n_test_with_lengths: number of test videos with lengths; None if all have them.
+        validation: ids of the validation part; empty if the test part is scored.
+        validation_groups: its groups, such as subjects; empty where the store does not know them.
+        validation_only: names of its actions that no remaining training video contains.
     """
 
     fingerprint: str
@@ -47,6 +54,15 @@ class SplitData:
     n_test_with_lengths: int | None = None
     blind_alignment: Mapping[str, float] = field(default_factory=dict)
     ceilings: Mapping[str, float] = field(default_factory=dict)
+    validation: tuple[str, ...] = ()
+    validation_groups: tuple[str, ...] = ()
+    validation_only: tuple[str, ...] = ()
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Self:
+        """The inverse of `dataclasses.asdict`, also after a way through JSON."""
+        values: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in value.items()}
+        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +71,7 @@ class SplitFacts:
 
     Attributes:
         train: training videos, with all lengths in the store, whether training uses them or not.
-        test: test videos; without lengths, only their transcripts are compared.
+        test: the scored videos; without lengths, only their transcripts are compared.
         actions: names of the actions.
         background: names of the background actions.
     """
@@ -68,8 +84,8 @@ class SplitFacts:
     def fingerprint(self, labelled: float = 0.0, seed: int = 1) -> str:
         """The fingerprint of what a training uses.
 
-        The test part's lengths are always in it, because the scores come from them; of the training part only those of
-        the labelled videos.
+        The lengths of the scored part are always in it, because the scores come from them; of the training part only
+        those of the labelled videos.
 
         Args:
             labelled: share of labelled training videos.
@@ -83,20 +99,28 @@ class SplitFacts:
         return data_fingerprint(train, self.test, self.actions, self.background)
 
 
-def split_facts(store: Store, split: str) -> SplitFacts:
-    """The facts about a split's videos.
+def split_facts(store: Store, split: str, part: ScoredPart = "test") -> SplitFacts:
+    """The facts about a split's videos, of which a part is scored; no record of another part is read.
 
     Raises:
-        StoreError: no such split.
+        StoreError: no such split, or a training part that is too small for a validation part.
     """
     vocabulary = vocabulary_of(store)
     train, test = (
-        tuple(VideoFacts.of(video, vocabulary) for video in videos_of(store, split, part)) for part in ("train", "test")
+        tuple(VideoFacts.of(video, vocabulary) for video in videos)
+        for videos in (training_videos_of(store, split, part), videos_of(store, split, part))
     )
     return SplitFacts(train=train, test=test, actions=vocabulary.actions, background=vocabulary.background)
 
 
-def split_data(store: Store, split: str, facts: SplitFacts | None = None, poolings: Collection[int] = ()) -> SplitData:
+def split_data(
+    store: Store,
+    split: str,
+    facts: SplitFacts | None = None,
+    poolings: Collection[int] = (),
+    *,
+    part: ScoredPart = "test",
+) -> SplitData:
     """Counts, baselines and ceilings of a split.
 
     Args:
@@ -104,12 +128,13 @@ def split_data(store: Store, split: str, facts: SplitFacts | None = None, poolin
         split: one with a training and a test part.
         facts: the split's facts; read if None.
         poolings: numbers of frames per latent frame for which a ceiling is computed.
+        part: the scored part; no record of another part but the training part is read.
 
     Raises:
-        StoreError: no such split.
+        StoreError: no such split, or a training part that is too small for a validation part.
         InputError: one problem per training video without transcript.
     """
-    train, test = videos_of(store, split, "train"), videos_of(store, split, "test")
+    train, test = training_videos_of(store, split, part), videos_of(store, split, part)
     problems = [
         Problem(
             rule="missing",
@@ -134,8 +159,9 @@ def split_data(store: Store, split: str, facts: SplitFacts | None = None, poolin
         return score(truth, predicted, background) | boundary_scores(truth, predicted, fps=fps)
 
     aligned = alignment_baseline(test)
+    held = held_out(store, split) if part == "validation" else None
     return SplitData(
-        fingerprint=(facts or split_facts(store, split)).fingerprint(),
+        fingerprint=(facts or split_facts(store, split, part)).fingerprint(),
         blind=scores(blind_baseline(train, test)).values,
         blind_alignment=(scores(aligned) | alignment_scores(truth, aligned, background, fps=fps)).values,
         ceilings={
@@ -148,25 +174,29 @@ def split_data(store: Store, split: str, facts: SplitFacts | None = None, poolin
         n_train=len(train),
         n_test=len(test),
         n_test_with_lengths=None if len(annotated) == len(test) else len(annotated),
+        validation=held.validation if held else (),
+        validation_groups=held.groups if held else (),
+        validation_only=vocabulary.names(held.only_here) if held else (),
     )
 
 
 def warm_start_problems(trials: Iterable[Trial]) -> list[Problem]:
-    """One problem per model and split whose test recordings the model saw before trials start from its weights."""
-    starts = {(trial.training.warm_start, trial.store, trial.split) for trial in trials}
+    """One problem per model and split whose scored recordings the model saw before trials start from its weights."""
+    starts = {(trial.training.warm_start, trial.store, trial.split, trial.part) for trial in trials}
     problems = []
-    for start, store, split in sorted((start, store, split) for start, store, split in starts if start is not None):
+    for start, store, split, part in sorted((start, *where) for start, *where in starts if start is not None):
         data = trained_on(of_run(Path(start)))
         if data is not None:
             place = f"training.warm_start: {start}: split {split}"
-            problems.append(seen_problem(data, videos_of(open_store(store), split, "test"), place=place))
+            problems.append(seen_problem(data, videos_of(open_store(store), split, part), place=place))
     return [problem for problem in problems if problem is not None]
 
 
-def split_names(store: Store) -> tuple[str, ...]:
-    """The splits that have a training and a test part, sorted."""
+def split_names(store: Store, part: ScoredPart = "test") -> tuple[str, ...]:
+    """The splits that have a training part and, if it is scored, a test part; sorted."""
     parts = {name.rpartition(":")[::2] for name in store.parts}
-    return tuple(sorted(name for name, part in parts if part == "train" and (name, "test") in parts))
+    asked = {"train", "test"} if part == "test" else {"train"}
+    return tuple(sorted(name for name in {name for name, _ in parts} if {(name, one) for one in asked} <= parts))
 
 
 def absolute(path: Path) -> str:

@@ -111,7 +111,7 @@ def check_figures(plan: Plan) -> None:
         shape = part.experiment.figure
         if shape is not None and shape.recordings:
             split = part.cells[0].split
-            test = [video.id for video in videos_of(open_store(plan.store), split, "test")]
+            test = [video.id for video in videos_of(open_store(plan.store), split, plan.part)]
             chosen_recordings(shape, test, split)
 
 

@@ -12,7 +12,7 @@ from mucon.device import gpu_count
 from mucon.errors import EXIT_OK
 from mucon.methods import method_named
 from mucon.training.feed import RESIDENT_BYTES
-from mucon.videos import Video, videos_of, vocabulary_of
+from mucon.videos import Video, training_videos_of, videos_of, vocabulary_of
 from storage import Store, open_store
 from sweeps.service.plan.plan import Plan
 from sweeps.service.run.budget.admission import balanced, covered, first_trainings
@@ -185,7 +185,7 @@ def _shape(trial: Trial) -> tuple[object, ...]:
 
 
 def _parts(store: Store, trial: Trial) -> tuple[list[Video], list[Video]]:
-    return videos_of(store, trial.split, "train"), videos_of(store, trial.split, trial.part)
+    return training_videos_of(store, trial.split, trial.part), videos_of(store, trial.split, trial.part)
 
 
 def _frames(group: Sequence[Trial], epochs: int, train: Sequence[Video], test: Sequence[Video]) -> float:

@@ -25,7 +25,7 @@ from mucon.commands.outputs import check_folder
 from mucon.device import gpu_count, usable_cpus
 from mucon.errors import InputError, Problem
 from mucon.methods import method_named
-from mucon.videos import videos_of, vocabulary_of
+from mucon.videos import training_videos_of, vocabulary_of
 from storage import open_store
 from storage.overview import size_text
 from sweeps.service.run.executor.cluster.address import check_cluster
@@ -276,7 +276,7 @@ def space_needed(trainings: Iterable[Trial], copies: int) -> tuple[int, int]:
         kind = (trial.method, trial.store, trial.split, method.step_shape(trial.config))
         if kind not in sizes:
             store = stores(trial.store)
-            videos = videos_of(store, trial.split, "train")
+            videos = training_videos_of(store, trial.split, trial.part)
             sizes[kind] = 4 * method.n_parameters(trial.config, videos, vocabulary_of(store))
         needed += copies * sizes[kind]
         n_files += copies * FILES_PER_TRIAL

@@ -101,9 +101,8 @@ def reproduce(
     if precision != trial.training.precision:  # earlier versions recorded the requested one
         trial = replace(trial, config=trial.config.override("training.precision", precision))
     trial = trial if store is None else replace(trial, store=absolute(store))
-    fingerprint = split_facts(open_store(Path(trial.store)), trial.split).fingerprint(
-        trial.training.labelled, trial.config.seed
-    )
+    facts = split_facts(open_store(Path(trial.store)), trial.split, trial.part)
+    fingerprint = facts.fingerprint(trial.training.labelled, trial.config.seed)
     data_changed = fingerprint if fingerprint != trial.data_fingerprint else None
     if data_changed:
         partly = 0 < trial.training.labelled < 1

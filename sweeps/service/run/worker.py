@@ -25,7 +25,7 @@ from mucon.evaluation import Evaluation, evaluate
 from mucon.method import Predictor
 from mucon.methods import method_named
 from mucon.training_config import CHECKPOINT_SECONDS
-from mucon.videos import Video, source_of, videos_of, vocabulary_of
+from mucon.videos import Video, source_of, training_videos_of, videos_of, vocabulary_of
 from storage import Store, failpoints, open_store
 from storage.fencing import SupersededError
 from sweeps.service.plan.recordings import split_facts
@@ -250,7 +250,7 @@ class _Attempt:
     def _check_data(self, store: Store) -> None:
         """Raises an error if the store was replaced since the trial was planned."""
         trial = self.trial
-        facts = split_facts(store, trial.split)
+        facts = split_facts(store, trial.split, trial.part)
         fingerprint = facts.fingerprint(trial.training.labelled, trial.config.seed)
         if fingerprint != trial.data_fingerprint:
             raise InputError(
@@ -276,7 +276,7 @@ class _Attempt:
         take_up(self.trial, self.folder, self.journal)
         method.train(
             self.trial.config,
-            videos_of(store, self.trial.split, "train"),
+            training_videos_of(store, self.trial.split, self.trial.part),
             vocabulary_of(store),
             folder=self.folder.run_path,
             device=self.device,
@@ -309,7 +309,7 @@ class _Attempt:
             [self._stoppable(video) for video in videos_of(store, trial.split, trial.part)],
             device=self.device,
             decoding=decoding,
-            training_videos=videos_of(store, trial.split, "train") if needs_facts else (),
+            training_videos=training_videos_of(store, trial.split, trial.part) if needs_facts else (),
             fps=store.manifest.fps,
             task=trial.task,
             threads=trial.training.threads,

@@ -11,6 +11,7 @@ from typing import Any
 
 from mucon.errors import InputError, Problem, nearest, some
 from mucon.methods import method_named
+from mucon.videos import ScoredPart
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import FILE, read_plan
 from sweeps.service.trials.folder import TrialFolder
@@ -34,6 +35,7 @@ class Place:
             versions.
         store: absolute path of the sweep's store.
         fingerprint: fingerprint of the split's videos, without labelled training videos.
+        part: the part of the split that is scored.
     """
 
     sweep: str
@@ -42,6 +44,7 @@ class Place:
     settings: Mapping[str, Any] | None
     store: str
     fingerprint: str
+    part: ScoredPart = "test"
 
     def trial(self, fingerprint: str) -> Trial | None:
         """The trial that the cell asks for, on recordings with a fingerprint; None in plans of earlier versions.
@@ -59,6 +62,7 @@ class Place:
             store=self.store,
             task=cell.variant.task,
             method=method,
+            part=self.part,
         )
 
 
@@ -159,6 +163,7 @@ def places_of(results: ResultsFolder, sweep: str | None = None) -> Iterator[Plac
                     settings=part.settings_of(cell),
                     store=plan.store,
                     fingerprint=plan.splits[cell.split].fingerprint if cell.split in plan.splits else "",
+                    part=plan.part,
                 )
 
 

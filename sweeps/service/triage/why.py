@@ -227,7 +227,7 @@ def _compared(results: ResultsFolder, place: Place) -> dict[str, Any]:
 def _facts(place: Place) -> tuple[SplitFacts | None, str]:
     """The present facts of the cell's split, or why they cannot be read."""
     try:
-        return split_facts(open_store(Path(place.store)), place.cell.split), ""
+        return split_facts(open_store(Path(place.store)), place.cell.split, place.part), ""
     except InputError as error:
         return None, f"the recordings cannot be read: {error.line}"
 

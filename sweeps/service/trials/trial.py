@@ -11,6 +11,7 @@ from mucon.decoding.config import DecodingConfig
 from mucon.identity.fingerprint import Canonical
 from mucon.method import TrainingSettings, training_of
 from mucon.methods import method_named
+from mucon.videos import ScoredPart, scored_part
 from sweeps.service.trials.identity import earlier_settings, evaluation_identity, training_identity
 
 
@@ -27,7 +28,7 @@ class Trial:
         split: name of the split.
         data_fingerprint: hash of the split's videos.
         store: absolute path of the store.
-        part: the evaluated part of the split.
+        part: the evaluated part of the split; a training leaves the validation part out.
         task: `segmentation` or `alignment`.
         earlier: identity under which earlier versions stored the training, which then depended on settings without
             effect and not on the precision.
@@ -46,7 +47,7 @@ class Trial:
     split: str
     data_fingerprint: str
     store: str
-    part: str = "test"
+    part: ScoredPart = "test"
     task: str = "segmentation"
     method: str = DEFAULT_METHOD
     earlier: str = field(default="", compare=False)
@@ -80,13 +81,14 @@ class Trial:
         store: str,
         task: str = "segmentation",
         method: str = DEFAULT_METHOD,
+        part: ScoredPart = "test",
     ) -> Trial:
         """The trial of a configuration, including its seed, on a split.
 
         Raises:
             InputError: the model of `training.warm_start` is missing or damaged.
         """
-        settings = TrialSettings.of(config, task=task, method=method)
+        settings = TrialSettings.of(config, task=task, method=method, part=part)
         return settings.trial(config.seed, split=split, data_fingerprint=data_fingerprint, store=store)
 
     def to_dict(self) -> dict[str, Any]:
@@ -109,7 +111,11 @@ class Trial:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Trial:
-        """The inverse of `to_dict`."""
+        """The inverse of `to_dict`.
+
+        Raises:
+            InputError: an unknown method or part.
+        """
         method = value.get("method", DEFAULT_METHOD)
         return cls(
             identity=value["identity"],
@@ -119,7 +125,7 @@ class Trial:
             split=value["split"],
             data_fingerprint=value["data_fingerprint"],
             store=value["store"],
-            part=value["part"],
+            part=scored_part(value["part"]),
             task=value.get("task", "segmentation"),  # absent in older trials
             method=method,
             continues=tuple(value.get("continues", ())),
@@ -133,6 +139,7 @@ class TrialSettings:
     Attributes:
         config: the full configuration; the seed is replaced.
         task: see `Trial.task`.
+        part: see `Trial.part`.
         method: name of the method.
         differences: see `Trial.differences`.
         canonical: settings of the training's identity.
@@ -145,6 +152,7 @@ class TrialSettings:
 
     config: Config
     task: str
+    part: ScoredPart
     method: str
     differences: Mapping[str, Any]
     canonical: Canonical
@@ -155,7 +163,7 @@ class TrialSettings:
     earlier_evaluation: str
 
     @classmethod
-    def of(cls, config: Config, *, task: str, method: str) -> TrialSettings:
+    def of(cls, config: Config, *, task: str, method: str, part: ScoredPart = "test") -> TrialSettings:
         """The settings of a configuration.
 
         Raises:
@@ -168,14 +176,15 @@ class TrialSettings:
         return cls(
             config=config,
             task=task,
+            part=part,
             method=method,
             differences=differences,
             canonical=Canonical.of(settings),
             whole=Canonical.of({path: value for path, value in settings.items() if path != "training.stop_after"}),
             earlier=Canonical.of(earlier_settings(given)),
             given=Canonical.of(given),
-            evaluation=evaluation_identity(_used_choices(named.decoding(config), task), task=task),
-            earlier_evaluation=evaluation_identity(_decoding_choices(differences), task=task),
+            evaluation=evaluation_identity(_used_choices(named.decoding(config), task), part=part, task=task),
+            earlier_evaluation=evaluation_identity(_decoding_choices(differences), part=part, task=task),
         )
 
     def trial(self, seed: int, *, split: str, data_fingerprint: str, store: str) -> Trial:
@@ -204,6 +213,7 @@ class TrialSettings:
             split=split,
             data_fingerprint=data_fingerprint,
             store=store,
+            part=self.part,
             task=self.task,
             method=self.method,
         )

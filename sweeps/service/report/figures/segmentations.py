@@ -41,7 +41,7 @@ def segmentations(part: Part, standing: Standing, *, name: str, title: str) -> P
     except StoreError:
         return None
     vocabulary, split = vocabulary_of(store), part.cells[0].split
-    test = {video.id: video for video in videos_of(store, split, "test")}
+    test = {video.id: video for video in videos_of(store, split, plan.part)}
     recordings = chosen_recordings(part.experiment.figure or Figure(), list(test), split)
     rows: dict[str, list[tuple[str, Segmentation]]] = {id: [] for id in recordings}
     notes = []
