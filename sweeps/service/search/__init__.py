@@ -1,0 +1,1 @@
+"""Spaces, the durable study, and the ask-tell loop; the only importer of optuna."""
