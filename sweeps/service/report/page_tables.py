@@ -15,7 +15,6 @@ from sweeps.service.stats.summary import Summary
 from sweeps.service.tables.table import Row, Table
 from sweeps.service.tables.text import shown_interval
 from sweeps.service.text import significant
-from sweeps.service.trials.folder import State
 from sweeps.service.trials.reading import ACCURACY, LOSS
 
 MAX_POINTS = 80
@@ -175,7 +174,8 @@ def _score_fields(table: Table, row: Row) -> Iterator[Item]:
     if row.seeds is None:
         yield Item("", number=0.0, sorts=False)
     else:
-        yield Item(str(row.seeds), number=row.seeds.whole, kind="" if row.seeds.are_whole else "bad")
+        kind = "" if row.seeds.are_whole and not row.collapsed else "bad"
+        yield Item(row.seeds_text, number=row.seeds.whole, kind=kind)
 
 
 def _hint(summary: Summary, column: Column, p: float | None) -> str:
@@ -195,7 +195,8 @@ def _trial_fields(trial: Scored, columns: Sequence[Column], metrics: Sequence[st
     yield Item(" / ".join(trial.rows))
     yield Item(training.split)
     yield Item(str(training.seed), number=training.seed)
-    yield Item(str(trial.state), kind="" if trial.state is State.FINISHED else "bad", title=trial.reason or "")
+    state, kind = f"{trial.state}{', collapsed' * trial.is_collapsed}", "" if trial.is_whole else "bad"
+    yield Item(state, kind=kind, title=trial.reason or "")
     for column, score in zip(columns, trial.scores, strict=True):
         yield _number(score, column.shown_unit)
     for metric in metrics:

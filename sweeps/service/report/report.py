@@ -125,6 +125,6 @@ def _write_tables(standing: Standing) -> dict[str, Path]:
     texts = {f"{name}.{kind}": write(table) for name, table in standing.tables.items() for kind, write in kinds.items()}
     for name, text in texts.items():
         (plan.folder / name).write_text(text, encoding="utf-8")
-    shapes = {part.experiment.name: (part.experiment, part.cells) for part in plan.parts}
+    shapes = {part.experiment.name: (part.experiment, part.cells, standing.table(part)) for part in plan.parts}
     write_trials(plan.folder / "trials.parquet", plan.name, shapes, standing.results)
     return {name: plan.folder / name for name in (*texts, "trials.parquet")}

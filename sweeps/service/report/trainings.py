@@ -67,6 +67,7 @@ class Scored:
         reason: reason for the state; None without one.
         scores: one per column of `score_columns`; None without a value.
         commands: commands that evaluate and use it, by what they do; empty without a result.
+        is_collapsed: whether its score has collapsed in any of the tables.
     """
 
     training: Training
@@ -75,6 +76,12 @@ class Scored:
     reason: str | None
     scores: tuple[float | None, ...]
     commands: Mapping[str, str]
+    is_collapsed: bool
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has a result that has not collapsed."""
+        return self.state is State.FINISHED and not self.is_collapsed
 
 
 def score_columns(plan: Plan) -> tuple[Column, ...]:
@@ -92,14 +99,21 @@ def scored_trials(standing: Standing, trainings: Mapping[str, Training]) -> list
     plan = standing.plan
     cells: dict[tuple[str, str | None], tuple[Part, Cell]] = {}
     rows: dict[tuple[str, str | None], list[str]] = {}
+    collapsed = set()
     for part in plan.parts:
+        lost = standing.table(part).collapsed
         prefix = f"{part.experiment.name}: " if len(plan.parts) > 1 else ""
         for cell in part.cells:
             key = (cell.key, cell.variant.prediction)
             cells.setdefault(key, (part, cell))
             rows.setdefault(key, []).append(f"{prefix}{cell.variant.name}")
+            if (cell.variant.labels, cell.split, cell.seed) in lost:
+                collapsed.add(key)
     columns = score_columns(plan)
-    return [_scored(standing, trainings, *place, rows[key], columns) for key, place in cells.items()]
+    return [
+        _scored(standing, trainings, *place, rows[key], columns, is_collapsed=key in collapsed)
+        for key, place in cells.items()
+    ]
 
 
 def _scored(
@@ -109,6 +123,8 @@ def _scored(
     cell: Cell,
     rows: Sequence[str],
     columns: Sequence[Column],
+    *,
+    is_collapsed: bool,
 ) -> Scored:
     result = standing.results[cell.key]
     commands: Mapping[str, str] = {}
@@ -122,6 +138,7 @@ def _scored(
         reason=result.reason,
         scores=tuple(result.value(*column.of(cell.variant)) for column in columns),
         commands=commands,
+        is_collapsed=is_collapsed,
     )
 
 

@@ -67,6 +67,12 @@ class Bold:
     rows: tuple[int, ...]
     against_best: tuple[Outcome | None, ...]
 
+    @property
+    def level(self) -> tuple[int, ...]:
+        """The best row, first, and every row with a value that is not shown to be worse."""
+        others = (i for i, outcome in enumerate(self.against_best) if outcome is not None and not outcome.significant)
+        return () if self.best is None else (self.best, *others)
+
 
 def split_names(rows: Sequence[SeedValues]) -> tuple[str, ...]:
     """The splits on which any row has a value, sorted."""

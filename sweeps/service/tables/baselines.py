@@ -48,10 +48,15 @@ def extra_rows(experiment: Experiment, splits: Mapping[str, SplitData], pooling:
 
 
 def _baseline(task: str, experiment: Experiment, splits: Sequence[SplitData]) -> ExtraRow:
-    aligned = task == "alignment"
-    scores = [split.blind_alignment if aligned else split.blind for split in splits]
+    scores = [blind_scores(split, task) for split in splits]
     values = tuple(_mean([of_split.get(column.metric) for of_split in scores]) for column in experiment.columns)
-    return ExtraRow(label=BLIND_ALIGNMENT if aligned else BLIND, kind="baseline", values=values, task=task)
+    label = BLIND_ALIGNMENT if task == "alignment" else BLIND
+    return ExtraRow(label=label, kind="baseline", values=values, task=task)
+
+
+def blind_scores(split: SplitData, task: str) -> Mapping[str, float]:
+    """Metric -> score of the feature-free baseline of a split and task."""
+    return split.blind_alignment if task == "alignment" else split.blind
 
 
 def _ceiling(experiment: Experiment, splits: Sequence[SplitData], pooling: int | None) -> ExtraRow:

@@ -35,6 +35,8 @@ class Best:
         cell: the trial with the best score, of the seeds and splits that have one.
         value: that score.
         equal: names of the other rows with the same mean.
+        n_others: number of other rows with a value.
+        n_level: number of those that are not shown to be worse.
     """
 
     part: Part
@@ -44,6 +46,13 @@ class Best:
     cell: Cell
     value: float
     equal: tuple[str, ...]
+    n_others: int
+    n_level: int
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the row is shown to be better than all others that have a value, or is the only row of its table."""
+        return not self.n_level and (self.n_others > 0 or len(self.part.experiment.variants) == 1)
 
     @property
     def column(self) -> Column:
@@ -73,11 +82,24 @@ def best_of(standing: Standing, part: Part) -> Best | None:
     equal = (
         other.name for mean, other in candidates if other is not row and not column.better(summary.mean, mean.mean)
     )
-    return Best(part=part, index=index, row=row, summary=summary, cell=cell, value=values[cell], equal=tuple(equal))
+    tests = [other.against_best[index] for _, other in candidates if other is not row]
+    return Best(
+        part=part,
+        index=index,
+        row=row,
+        summary=summary,
+        cell=cell,
+        value=values[cell],
+        equal=tuple(equal),
+        n_others=len(tests),
+        n_level=sum(test is None or not test.significant for test in tests),
+    )
 
 
 def best_lines(standing: Standing) -> list[str]:
-    """For each table: the best row with its mean, deviation and seeds, and its best trial.
+    """For each table: the row with the best mean, its deviation and seeds, and its best trial.
+
+    The row is called the best one only if it is shown to be better than all others.
 
     Returns:
         Lines for the terminal; none for a table without values.
@@ -138,6 +160,7 @@ def finished_facts(standing: Standing, *, interrupted: bool, budget: Sequence[st
             "column": found.column.title,
             "mean": found.summary.mean,
             "seeds": found.summary.n,
+            "is_shown": found.is_shown,
         }
         for part in standing.plan.parts
         if (found := best_of(standing, part)) is not None
@@ -179,9 +202,16 @@ def _summary_lines(standing: Standing, best: Best) -> Iterator[str]:
     unit, cell = best.column.shown_unit, best.cell
     seeds = f"{best.summary.n} seed{'s' * (best.summary.n != 1)}"
     yield (
-        f"best{_of_table(standing, best)}: {best.row.name}, {best.column.title} {best.summary.text(unit)} ({seeds}); "
-        f"best trial: split {cell.split}, seed {cell.seed}, {Summary(best.value, None, 1).text(unit)}"
+        f"best{'' if best.is_shown else ' mean'}{_of_table(standing, best)}: {best.row.name}, {best.column.title} "
+        f"{best.summary.text(unit)} ({seeds}); best trial: split {cell.split}, seed {cell.seed}, "
+        f"{Summary(best.value, None, 1).text(unit)}"
     )
+    if not best.is_shown:
+        others = (
+            f"from {best.n_level} of {best.n_others} other rows" if best.n_others else "as no other row has a value"
+        )
+        untested = "" if best.column.is_tested else f" ({best.column.title} is not tested)"
+        yield f"  no difference shown {others}{untested}"
     if best.equal:
         yield f"  equal:    {some_rows(best.equal)}"
     yield from (

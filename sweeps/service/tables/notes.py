@@ -28,6 +28,7 @@ class Notes:
         data: size and most frequent action of each split, and the test videos that a column excludes.
         baselines: rows that are not better than a feature-free baseline.
         statistics: meaning of bold, rows that the seeds cannot separate, and the scope of the tests.
+        seeds: whether the seeds are enough for the two best rows, and which seeds collapsed.
         ranking: mean ranks over several splits.
         differences: rows that differ significantly from the default row; long, so the terminal omits them.
         missing: cells without a value, by state and reason.
@@ -37,6 +38,7 @@ class Notes:
     data: tuple[str, ...] = ()
     baselines: tuple[str, ...] = ()
     statistics: tuple[str, ...] = ()
+    seeds: tuple[str, ...] = ()
     ranking: tuple[str, ...] = ()
     differences: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
@@ -44,8 +46,8 @@ class Notes:
 
     @property
     def about(self) -> tuple[str, ...]:
-        """The notes about the table as a whole: data, baselines, statistics and ranking."""
-        return (*self.data, *self.baselines, *self.statistics, *self.ranking)
+        """The notes about the table as a whole: data, baselines, statistics, seeds and ranking."""
+        return (*self.data, *self.baselines, *self.statistics, *self.seeds, *self.ranking)
 
     def __iter__(self) -> Iterator[str]:
         return iter((*self.about, *self.differences, *self.missing))

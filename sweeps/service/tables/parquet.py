@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from sweeps.service.plan.cells import Cell
 from sweeps.service.spec.experiment import Experiment
+from sweeps.service.tables.table import Table
 from sweeps.service.trials.cell_results import CellResult
 
 CELL_FIELDS = (
@@ -28,14 +29,16 @@ CELL_FIELDS = (
     pa.field("state", pa.string(), nullable=False),
     pa.field("reason", pa.string()),
     pa.field("training_seconds", pa.float64()),
+    pa.field("collapsed", pa.bool_(), nullable=False),
 )
-"""The columns before the scores. `prediction` is null if the columns of the row show several predictions."""
+"""The columns before the scores. `prediction` is null if the columns of the row show several predictions; `collapsed`
+is false without a score, see `Row.collapsed`."""
 
 
 def write_trials(
     path: Path,
     sweep: str,
-    tables: Mapping[str, tuple[Experiment, Sequence[Cell]]],
+    tables: Mapping[str, tuple[Experiment, Sequence[Cell], Table]],
     results: Mapping[str, CellResult],
 ) -> None:
     """Writes the file atomically: the `CELL_FIELDS`, then a column `PREDICTION.METRIC` for every score of any trial.
@@ -46,12 +49,15 @@ def write_trials(
     Args:
         path: target file.
         sweep: name of the sweep.
-        tables: name -> the table's shape and cells.
+        tables: name -> the table's shape and cells, and the table.
         results: state and scores of each cell, by key.
     """
-    rows = [
-        _row(sweep, name, shape, cell, results[cell.key]) for name, (shape, cells) in tables.items() for cell in cells
-    ]
+    rows = []
+    for name, (shape, cells, table) in tables.items():
+        collapsed = table.collapsed
+        for cell in cells:
+            is_collapsed = (cell.variant.labels, cell.split, cell.seed) in collapsed
+            rows.append(_row(sweep, name, shape, cell, results[cell.key]) | {"collapsed": is_collapsed})
     scores = sorted({column for row in rows for column in row} - {field.name for field in CELL_FIELDS})
     schema = pa.schema([*CELL_FIELDS, *(pa.field(name, pa.float64()) for name in scores)])
     temporary = path.with_name(f".{path.name}")

@@ -8,8 +8,9 @@ from typing import Literal, NamedTuple
 
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.recordings import SplitData
-from sweeps.service.spec.columns import Column
+from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
+from sweeps.service.stats.collapse import collapsed_cells
 from sweeps.service.stats.comparisons import (
     Bold,
     Comparison,
@@ -20,7 +21,8 @@ from sweeps.service.stats.comparisons import (
 )
 from sweeps.service.stats.significance import Outcome
 from sweeps.service.stats.summary import Summary
-from sweeps.service.tables.baselines import ExtraRow, extra_rows
+from sweeps.service.tables.baselines import ExtraRow, blind_scores, extra_rows
+from sweeps.service.tables.enough import Cells, seeds_notes
 from sweeps.service.tables.notes import (
     Compared,
     Notes,
@@ -73,6 +75,8 @@ class Row:
         bold: for each column, whether it is the best or not significantly worse, where other rows are (`best_rows`).
         against_default: for each column the tests against the default row; None without such tests.
         against_best: for each column the test against the column's best row; None without such a test.
+        collapsed: split and seed of the trainings that collapsed (`collapsed_cells`), by the first tested column with
+            values; all means and tests contain them.
     """
 
     labels: tuple[str, ...]
@@ -85,6 +89,7 @@ class Row:
     bold: tuple[bool, ...] = ()
     against_default: tuple[Comparison | None, ...] = ()
     against_best: tuple[Outcome | None, ...] = ()
+    collapsed: Cells = ()
 
     @property
     def name(self) -> str:
@@ -93,8 +98,14 @@ class Row:
 
     @property
     def seeds_text(self) -> str:
-        """The seeds as text; empty without seeds."""
-        return "" if self.seeds is None else str(self.seeds)
+        """The seeds as text, with the number of those that collapsed; empty without seeds."""
+        lost = f" ({len(self.collapsed_seeds)} collapsed)" if self.collapsed else ""
+        return "" if self.seeds is None else f"{self.seeds}{lost}"
+
+    @property
+    def collapsed_seeds(self) -> frozenset[int]:
+        """The seeds that collapsed on any split."""
+        return frozenset(seed for _, seed in self.collapsed)
 
     @property
     def p_values(self) -> tuple[float | None, ...]:
@@ -127,6 +138,11 @@ class Table:
         """Heads of all columns: labels, scores, seeds."""
         return (*self.label_titles, *(column.title for column in self.columns), "seeds")
 
+    @property
+    def collapsed(self) -> frozenset[tuple[tuple[str, ...], str, int]]:
+        """Labels, split and seed of the trainings that collapsed."""
+        return frozenset((row.labels, *place) for row in self.rows for place in row.collapsed)
+
 
 def make_table(
     experiment: Experiment,
@@ -153,6 +169,7 @@ def make_table(
     by_row = list(cells_by_row(experiment, cells).values())
     columns = [_compared(default, column, by_row, results) for column in experiment.columns]
     compared = [column for column in columns if column.is_compared]
+    decisive = next((column for column in columns if column.column.is_tested and any(column.values)), None)
     rows = [
         Row(
             labels=variant.labels,
@@ -164,6 +181,7 @@ def make_table(
             bold=tuple(i in column.bold.rows for column in columns),
             against_default=tuple(column.against_default[i] for column in columns),
             against_best=tuple(column.bold.against_best[i] for column in columns),
+            collapsed=() if decisive is None else _collapsed(decisive.column, variant, by_row[i], results, splits),
         )
         for i, variant in enumerate(experiment.variants)
     ]
@@ -184,6 +202,7 @@ def make_table(
             ),
             baselines=tuple(baseline_notes(experiment.variants, experiment.columns, means, extra)),
             statistics=tuple(statistics_notes(experiment.default_row, compared)),
+            seeds=tuple(seeds_notes(names, decisive, [row.collapsed for row in rows])),
             ranking=tuple(ranking_notes(names, compared)),
             differences=tuple(difference_notes(experiment.default_row, names, compared)),
             missing=tuple(missing_notes(cells, results)),
@@ -220,13 +239,28 @@ def _compared(
 
 def seed_values(cells: Sequence[Cell], results: Mapping[str, CellResult], column: Column) -> SeedValues:
     """The values of the seeds that have a value on every split of the row, by split and seed."""
-    values: dict[tuple[str, int], float] = {}
-    for cell in cells:
-        value = results[cell.key].value(*column.of(cell.variant))
-        if value is not None:
-            values[cell.split, cell.seed] = value
+    values = _cell_values(cells, results, column)
     whole = seed_means(values, sorted({cell.split for cell in cells}))
     return {place: value for place, value in values.items() if place[1] in whole}
+
+
+def _cell_values(cells: Sequence[Cell], results: Mapping[str, CellResult], column: Column) -> SeedValues:
+    """The values of a row by split and seed, also those of seeds that lack a split."""
+    found = {(cell.split, cell.seed): results[cell.key].value(*column.of(cell.variant)) for cell in cells}
+    return {place: value for place, value in found.items() if value is not None}
+
+
+def _collapsed(
+    column: Column,
+    row: Variant,
+    cells: Sequence[Cell],
+    results: Mapping[str, CellResult],
+    splits: Mapping[str, SplitData],
+) -> Cells:
+    blind = {name: blind_scores(split, row.task).get(column.metric) for name, split in splits.items()}
+    baselines = {name: value for name, value in blind.items() if value is not None}
+    values = _cell_values(cells, results, column)
+    return collapsed_cells(values, baselines, higher_is_better=column.higher_is_better)
 
 
 def _summary(values: SeedValues) -> Summary | None:

@@ -76,15 +76,17 @@ def markdown(table: Table) -> str:
 def comma_separated(table: Table) -> str:
     """The table as CSV: values in full precision, one column for each of the `CSV_PARTS` of each score.
 
-    See `column_names` for the names of the scores. The column `prediction` contains a row's own prediction, if any.
+    See `column_names` for the names of the scores. The column `prediction` contains a row's own prediction, if any;
+    `collapsed` is the number of seeds that collapsed.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = column_names(table)
     heads = [f"{name}.{part}" for name in names for part in CSV_PARTS]
-    writer.writerow([*table.label_titles, "kind", "default", "prediction", "seeds", *heads])
+    writer.writerow([*table.label_titles, "kind", "default", "prediction", "seeds", "collapsed", *heads])
     for row in table.rows:
-        values: list[object] = [row.kind, int(row.default), row.prediction or "", row.seeds_text]
+        values: list[object] = [row.kind, int(row.default), row.prediction or ""]
+        values += ["", ""] if row.seeds is None else [str(row.seeds), len(row.collapsed_seeds)]
         scores = zip(table.columns, row.summaries, row.bold, row.against_default, row.against_best, strict=True)
         for column, summary, bold, against_default, against_best in scores:
             values += _parts(column.shown_unit, summary, bold, against_default, against_best)

@@ -366,7 +366,7 @@ def test_a_file_is_run_from_its_estimate_to_the_commands_that_use_its_best_trial
     assert "to run: 2 trainings" in capsys.readouterr().out
     ran = small.run(line)
     assert (ran.returncode, ran.stderr) == (0, "")
-    (best,) = (line for line in ran.stdout.splitlines() if line.startswith("best: "))
+    (best,) = (line for line in ran.stdout.splitlines() if line.startswith("best mean: "))
     (evaluate,) = (line.split()[2:] for line in ran.stdout.splitlines() if line.startswith("  evaluate: mucon "))
     assert mucon([*evaluate, "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)

@@ -344,7 +344,8 @@ def test_notes_are_listed_by_kind(tmp_path: Path) -> None:
     lost = {("b", "1", 1): Unfinished("failed", "no cake")}
     _, table = planted(tmp_path, {"a": -0.4, "b": 0.2, "c": 0.1}, splits=("1", "2", "3"), n_seeds=6, unfinished=lost)
     notes = table.notes
-    kinds = (notes.data, notes.baselines, notes.statistics, notes.ranking, notes.differences, notes.missing)
+    about = (notes.data, notes.baselines, notes.statistics, notes.seeds, notes.ranking)
+    kinds = (*about, notes.differences, notes.missing)
     assert all(kinds)
     assert list(notes) == [note for kind in kinds for note in kind]
-    assert notes.about == tuple(note for kind in kinds[:4] for note in kind)
+    assert notes.about == tuple(note for kind in about for note in kind)

@@ -82,7 +82,7 @@ def test_a_row_is_the_mean_and_the_sample_deviation_over_seeds() -> None:
 def test_markdown_has_the_formats_of_the_fields_and_the_notes() -> None:
     table = whole()
     text = tables_text.markdown(table)
-    assert "| box | no | 60.0±10.0 | 0.720±0.010 | 30.0±5.0 | 3 |" in text
+    assert "| box | no | 60.0±10.0 | 0.720±0.010 | 30.0±5.0 | 3 (1 collapsed) |" in text
     assert f"| {BLIND} |  | 55.7 | 0.500 | 55.7 |  |" in text
     assert [line.removeprefix("- ") for line in text.splitlines() if line.startswith("- ")] == list(table.notes)
     (data,) = table.notes.data
@@ -114,7 +114,7 @@ def test_a_cell_without_value_is_left_out_of_the_mean_and_named_with_its_reason(
     table = table_of(results)
     assert numbers(table.rows[0].summaries[0]) == (0.5, None, 1)
     assert [row.seeds for row in table.rows] == [Seeds(1, 2), Seeds(0, 2), None]
-    assert [row.seeds_text for row in table.rows] == ["1 of 2", "0 of 2", ""]
+    assert [row.seeds_text for row in table.rows] == ["1 of 2 (1 collapsed)", "0 of 2", ""]
     assert table.rows[1].summaries == (None, None, None)
     expected = {
         "box, no, split 1, seed 2": (State.FAILED, "ValueError: no cake (trials/box12)"),

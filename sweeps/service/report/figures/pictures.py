@@ -85,11 +85,15 @@ def figure_data(part: Part, standing: Standing) -> Data:
     by_row = cells_by_row(part.experiment, part.cells)
     for variant, row in zip(part.experiment.variants, table.rows, strict=False):
         cells = by_row[variant.labels]
+        ys, lost = _values(cells, standing, y), row.collapsed_seeds
+        xs = ys if x is None else _values(cells, standing, x)
+        seeds = [seed for seed in ys if seed in xs]
         rows.append(
             Points(
                 name=row.name,
-                y=_values(cells, standing, y),
-                x=() if x is None else _values(cells, standing, x),
+                y=tuple(ys[seed] for seed in seeds),
+                x=() if x is None else tuple(xs[seed] for seed in seeds),
+                collapsed=tuple(seed in lost for seed in seeds) if lost else (),
                 **_on_curve(part.experiment, variant),
                 missing="" if row.seeds is None or row.seeds.are_whole else f"{row.seeds} seeds",
             )
@@ -208,8 +212,9 @@ def _column(columns: Sequence[Column], title: str | None) -> Column:
     return next((column for column in columns if column.title == title), columns[0])
 
 
-def _values(cells: Sequence[Cell], standing: Standing, column: Column) -> tuple[float, ...]:
-    """One value per seed in the unit of the axis."""
+def _values(cells: Sequence[Cell], standing: Standing, column: Column) -> dict[int, float]:
+    """Seed -> value in the unit of the axis."""
     values = seed_values(cells, standing.results, column)
     scale = SCALES[column.shown_unit]
-    return tuple(scale * value for value in seed_means(values, sorted({split for split, _ in values})).values())
+    means = seed_means(values, sorted({split for split, _ in values}))
+    return {seed: scale * mean for seed, mean in means.items()}

@@ -37,6 +37,7 @@ class Points:
         missing: finished seeds of an incomplete row, such as `1 of 3 seeds`; empty for complete rows.
         group: name of its line in a curve; empty if all rows are one line.
         place: its label on the x axis of a curve; the name if empty.
+        collapsed: whether each seed has collapsed; empty if none has.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Points:
     missing: str = ""
     group: str = ""
     place: str = ""
+    collapsed: tuple[bool, ...] = ()
 
     @property
     def label(self) -> str:
@@ -113,9 +115,11 @@ def bars(data: Data) -> Any:
                 "label": _interval_title(data),
             }
             axes.errorbar(mean, place, color=INK, capsize=3, lw=1.1, zorder=3, fmt="none", **half)
-        if len(row.y) > 1:
-            spread = [place + 0.16 * (2 * i / (len(row.y) - 1) - 1) for i in range(len(row.y))]
+        n = len(row.y)
+        spread = [place + 0.16 * (2 * i / (n - 1) - 1) if n > 1 else place for i in range(n)]
+        if n > 1:
             axes.scatter(row.y, spread, s=15, **_SEED, zorder=4, label="individual seeds")
+        _mark_collapsed(axes, row, row.y, spread)
     axes.set_yticks(range(len(data.rows)), [row.label for row in data.rows])
     axes.set_ylim(len(data.rows) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
@@ -170,6 +174,8 @@ def _line(axes: Any, data: Data, group: str, places: Mapping[str, float], look: 
     if seeds:
         own = {**_SEED, **({"facecolor": colour} if group else {})}
         axes.scatter(*zip(*seeds, strict=True), s=13, alpha=0.75, **own, zorder=4, label="individual seeds")
+    for x, row in zip(xs, rows, strict=True):
+        _mark_collapsed(axes, row, [x] * len(row.y), row.y, colour if group else INK)
 
 
 def scatter(data: Data) -> Any:
@@ -184,6 +190,7 @@ def scatter(data: Data) -> Any:
         colour, marker = look["color"], look["marker"]
         if len(row.y) > 1:
             axes.scatter(row.x, row.y, s=9, color=colour, marker=marker, alpha=0.45, lw=0, label="individual seeds")
+        _mark_collapsed(axes, row, row.x, row.y, colour)
         mean = {"label": "mean over seeds", "mec": PAPER, "mew": 0.6}
         axes.plot(*middle, color=colour, marker=marker, ms=8, ls="", **mean, zorder=3)
     _levels(axes.axhline, data)
@@ -196,6 +203,14 @@ def scatter(data: Data) -> Any:
     if drawn:
         place_labels(axes, middles, [row.label for row in drawn])
     return figure
+
+
+def _mark_collapsed(axes: Any, row: Points, xs: Sequence[float], ys: Sequence[float], colour: str = INK) -> None:
+    """Crosses over the collapsed seeds of a row."""
+    marked = [point for *point, is_collapsed in zip(xs, ys, row.collapsed, strict=False) if is_collapsed]
+    if marked:
+        cross = {"s": 34, "marker": "x", "color": colour, "lw": 1.2, "label": "collapsed seeds"}
+        axes.scatter(*zip(*marked, strict=True), **cross, zorder=5)
 
 
 def _end_of_bars(data: Data) -> float:
