@@ -9,6 +9,7 @@ from pathlib import Path
 
 import sweeps.service
 from mucon.errors import InputError
+from sweeps.service.plan.imported import FILE as IMPORTED_FILE
 from sweeps.service.plan.plan import FILE as PLAN_FILE
 from sweeps.service.plan.sweep_folder import LINKS_FILE, LIVE_PAGE, read_sweep
 from sweeps.service.tables.standing import Standing
@@ -27,7 +28,7 @@ def shown(standing: Standing) -> str:
     """A digest of everything that a report depends on; empty if a part of it is not cheap to look at.
 
     These are the program, the sweep's directory, which the commands of a page contain, the plan, the stamps of the
-    trials, the addresses of their runs and the record of the sweep.
+    trials, the addresses of their runs, the imported rows and the record of the sweep.
     """
     plan = standing.plan
     stamps = [(key, result.stamp) for key, result in standing.results.items()]
@@ -40,6 +41,7 @@ def shown(standing: Standing) -> str:
         plan.to_dict(),
         stamps,
         file_facts(plan.folder / LINKS_FILE),
+        file_facts(plan.folder / IMPORTED_FILE),
         _first_run(plan.folder),
     ]
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()

@@ -157,8 +157,8 @@ def _fields(heads: Sequence[Head], row: Sequence[Item]) -> Iterator[str]:
 
 
 def _score_fields(table: Table, row: Row) -> Iterator[Item]:
-    for label in row.labels:
-        yield Item(label)
+    for label in row.marked_labels:
+        yield Item(label, kind="imported" if row.kind == "imported" else "")
     bold = row.bold or (False,) * len(row.summaries)
     p_values = row.p_values or (None,) * len(row.summaries)
     for column, summary, best, p in zip(table.columns, row.summaries, bold, p_values, strict=True):

@@ -11,6 +11,7 @@ from html import escape
 from pathlib import Path
 
 from mucon.errors import InputError
+from sweeps.service.plan.imported import read_imported
 from sweeps.service.plan.running import RunningPlan
 from sweeps.service.report.live import LivePage, live_about, live_sections
 from sweeps.service.report.page import document
@@ -83,6 +84,7 @@ def page_maker(
     """Returns a function that makes the live page; it reads only the trials that have ended since its last call."""
     ends: dict[str, CellResult] = {}
     started = time.time()
+    imported = read_imported(running.plan.folder)  # an import waits for the end of the sweep
 
     def make(ended: Sequence[str], reload_seconds: int | None) -> str:
         plan, cells, now = running.plan, dict(running.cells), progress.running
@@ -98,7 +100,7 @@ def page_maker(
             budget=budgeting.used_lines(),
             is_over=reload_seconds is None,
         )
-        tables = list(Standing.with_results(plan, shown).tables.values())
+        tables = list(Standing.with_results(plan, shown, imported).tables.values())
         sections = list(live_sections(cells, shown, now, tables))
         footer = f"Figures and all trials: <code>mucon-sweeps report {escape(plan.name)}</code>."
         return document(

@@ -85,7 +85,8 @@ def latex(table: Table, data: str = "") -> str:
 
 def _caption(table: Table, data: str) -> str:
     """Title, data set, number of seeds and what the numbers are."""
-    counts = sorted({summary.n for row in table.rows if row.seeds for summary in row.summaries if summary})
+    own = [row for row in table.rows if row.kind == "row"]
+    counts = sorted({summary.n for row in own for summary in row.summaries if summary})
     title = escaped(table.title.rstrip("."))
     parts = [title] + ([f"Data: {escaped(data)}"] if data else [])
     if counts:
@@ -130,10 +131,13 @@ def _rows(table: Table) -> Iterator[str]:
 
 def _labels(row: Row) -> Iterator[str]:
     """One label per label column; the long label of a baseline or ceiling row spans them all."""
-    if row.kind != "row" and len(row.labels) > 1:
-        yield rf"\multicolumn{{{len(row.labels)}}}{{l}}{{{escaped(row.labels[0])}}}"
+    labels = [escaped(label) for label in row.marked_labels]
+    if row.kind == "imported":
+        labels = [rf"\textit{{{label}}}" if label else "" for label in labels]
+    if row.kind != "row" and len(labels) > 1 and not any(labels[1:]):
+        yield rf"\multicolumn{{{len(labels)}}}{{l}}{{{labels[0]}}}"
     else:
-        yield from map(escaped, row.labels)
+        yield from labels
 
 
 def _values(table: Table, row: Row) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sweeps.service.plan.cells import Cell
+from sweeps.service.plan.imported import ImportedRow, Source
 from sweeps.service.plan.recordings import SplitData
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.stats.comparisons import Bold, Comparison, SeedValues, common_seeds
@@ -26,6 +27,7 @@ class Notes:
 
     Attributes:
         data: size and most frequent action of each split, and the test videos that a column excludes.
+        imported: where rows with results from elsewhere come from.
         baselines: rows that are not better than a feature-free baseline.
         statistics: meaning of bold, rows that the seeds cannot separate, and the scope of the tests.
         seeds: whether the seeds are enough for the two best rows, and which seeds collapsed.
@@ -36,6 +38,7 @@ class Notes:
     """
 
     data: tuple[str, ...] = ()
+    imported: tuple[str, ...] = ()
     baselines: tuple[str, ...] = ()
     statistics: tuple[str, ...] = ()
     seeds: tuple[str, ...] = ()
@@ -46,8 +49,8 @@ class Notes:
 
     @property
     def about(self) -> tuple[str, ...]:
-        """The notes about the table as a whole: data, baselines, statistics, seeds and ranking."""
-        return (*self.data, *self.baselines, *self.statistics, *self.seeds, *self.ranking)
+        """The notes about the table as a whole: data, imported rows, baselines, statistics, seeds and ranking."""
+        return (*self.data, *self.imported, *self.baselines, *self.statistics, *self.seeds, *self.ranking)
 
     def __iter__(self) -> Iterator[str]:
         return iter((*self.about, *self.differences, *self.missing))
@@ -110,6 +113,18 @@ def undefined_notes(
             titles.setdefault(counted, []).append(column.title)
     for counted, names in titles.items():
         yield f"test videos that are undefined and excluded from {', '.join(names)}: {counted}"
+
+
+def imported_notes(rows: Sequence[ImportedRow]) -> Iterator[str]:
+    """The source of each imported row; rows of one source share a note."""
+    names: dict[Source, list[str]] = {}
+    for row in rows:
+        names.setdefault(row.source, []).append(row.name)
+    for source, of_source in names.items():
+        place = f"{source.name} ({source.kind}, sha256 {source.sha256[:12]}, {source.date})"
+        yield f"imported from {place}, shares stated as {source.scale}: {', '.join(map(repr, of_source))}"
+    if rows:
+        yield "imported rows may have other recordings, seeds and software: no test and no bold compares them"
 
 
 def baseline_notes(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sweeps.service.plan.imported import Imported, read_imported
 from sweeps.service.plan.plan import Part, Plan
-from sweeps.service.tables.table import Table, make_table
+from sweeps.service.tables.table import NOTHING_IMPORTED, Table, make_table
 from sweeps.service.trials.cell_results import CellResult
 
 
@@ -18,11 +19,13 @@ class Standing:
         plan: plan of the sweep.
         results: state and scores of each cell, by key.
         tables: tables by name of the experiment.
+        imported: rows with results from elsewhere.
     """
 
     plan: Plan
     results: Mapping[str, CellResult]
     tables: Mapping[str, Table]
+    imported: Imported = NOTHING_IMPORTED
 
     @classmethod
     def of(cls, plan: Plan, earlier: Mapping[str, CellResult] | None = None) -> Standing:
@@ -32,16 +35,20 @@ class Standing:
             plan: plan of the sweep.
             earlier: results of an earlier reading; finished cells are not read again.
         """
-        return cls.with_results(plan, plan.read_results(earlier))
+        return cls.with_results(plan, plan.read_results(earlier), read_imported(plan.folder))
 
     @classmethod
-    def with_results(cls, plan: Plan, results: Mapping[str, CellResult]) -> Standing:
-        """Makes the tables of results that have been read."""
+    def with_results(
+        cls, plan: Plan, results: Mapping[str, CellResult], imported: Imported = NOTHING_IMPORTED
+    ) -> Standing:
+        """Makes the tables of results, and of imported rows, that have been read."""
         tables = {
-            part.experiment.name: make_table(part.experiment, part.cells, results, plan.splits, pooling=part.pooling)
+            part.experiment.name: make_table(
+                part.experiment, part.cells, results, plan.splits, pooling=part.pooling, imported=imported
+            )
             for part in plan.parts
         }
-        return cls(plan=plan, results=results, tables=tables)
+        return cls(plan=plan, results=results, tables=tables, imported=imported)
 
     @property
     def is_complete(self) -> bool:

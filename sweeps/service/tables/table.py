@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from sweeps.service.plan.cells import Cell
+from sweeps.service.plan.imported import Imported, ImportedRow
 from sweeps.service.plan.recordings import SplitData
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
@@ -29,12 +30,15 @@ from sweeps.service.tables.notes import (
     baseline_notes,
     data_notes,
     difference_notes,
+    imported_notes,
     missing_notes,
     ranking_notes,
     statistics_notes,
     undefined_notes,
 )
 from sweeps.service.trials.cell_results import CellResult
+
+NOTHING_IMPORTED = Imported()
 
 
 class Seeds(NamedTuple):
@@ -68,7 +72,8 @@ class Row:
         labels: one for each of the table's label titles.
         summaries: one per column; None without a value.
         seeds: finished and planned seeds; None for baseline and ceiling rows.
-        kind: `row` of the experiment, feature-free `baseline`, or `ceiling` that no prediction can exceed.
+        kind: `row` of the experiment; `imported` from elsewhere; feature-free `baseline`; or `ceiling`, which no
+            prediction can exceed.
         task: task of the row, or of the rows to which a baseline applies; None for the ceiling.
         prediction: prediction that replaces the columns' predictions; None to keep those.
         default: whether the other rows are compared with it.
@@ -82,7 +87,7 @@ class Row:
     labels: tuple[str, ...]
     summaries: tuple[Summary | None, ...]
     seeds: Seeds | None
-    kind: Literal["row", "baseline", "ceiling"] = "row"
+    kind: Literal["row", "imported", "baseline", "ceiling"] = "row"
     task: str | None = None
     prediction: str | None = None
     default: bool = False
@@ -95,6 +100,11 @@ class Row:
     def name(self) -> str:
         """The non-empty labels as one text."""
         return ", ".join(label for label in self.labels if label)
+
+    @property
+    def marked_labels(self) -> tuple[str, ...]:
+        """The labels as tables show them: those of an imported row have a mark."""
+        return (f"{self.labels[0]} (imported)", *self.labels[1:]) if self.kind == "imported" else self.labels
 
     @property
     def seeds_text(self) -> str:
@@ -122,7 +132,7 @@ class Table:
         title: caption.
         label_titles: heads of the label columns.
         columns: the scores.
-        rows: rows of the experiment, then the feature-free baselines, then the ceiling of `frames`.
+        rows: rows of the experiment, imported rows, the feature-free baselines, then the ceiling of `frames`.
         notes: notes under the table.
     """
 
@@ -151,6 +161,7 @@ def make_table(
     splits: Mapping[str, SplitData],
     *,
     pooling: int | None = None,
+    imported: Imported = NOTHING_IMPORTED,
 ) -> Table:
     """Makes the table of an experiment from the results so far.
 
@@ -163,6 +174,7 @@ def make_table(
         results: state and scores by the cells' keys.
         splits: facts of each split by name.
         pooling: frames per latent frame in the base configuration, for the ceiling of `frames`; None: no ceiling.
+        imported: rows with results from elsewhere, which are neither tested nor bold.
     """
     names = [variant.name for variant in experiment.variants]
     default = names.index(experiment.default_row) if experiment.default_row is not None else None
@@ -192,7 +204,11 @@ def make_table(
         title=experiment.title,
         label_titles=experiment.label_titles,
         columns=experiment.columns,
-        rows=(*rows, *(_extra_row(experiment, one) for one in extra)),
+        rows=(
+            *rows,
+            *(_imported_row(experiment, one) for one in imported.of(experiment.name)),
+            *(_extra_row(experiment, one) for one in extra),
+        ),
         notes=Notes(
             data=(
                 *data_notes(splits),
@@ -200,12 +216,16 @@ def make_table(
                     experiment.columns, experiment.variants, [[results[cell.key] for cell in row] for row in by_row]
                 ),
             ),
+            imported=tuple(imported_notes(imported.of(experiment.name))),
             baselines=tuple(baseline_notes(experiment.variants, experiment.columns, means, extra)),
             statistics=tuple(statistics_notes(experiment.default_row, compared)),
             seeds=tuple(seeds_notes(names, decisive, [row.collapsed for row in rows])),
             ranking=tuple(ranking_notes(names, compared)),
             differences=tuple(difference_notes(experiment.default_row, names, compared)),
-            missing=tuple(missing_notes(cells, results)),
+            missing=(
+                *missing_notes(cells, results),
+                *([f"imported rows are not shown: {imported.damage}"] if imported.damage else []),
+            ),
             n_missing=sum(not results[cell.key].is_finished for cell in cells),
         ),
     )
@@ -271,6 +291,21 @@ def _seeds(cells: Sequence[Cell], results: Mapping[str, CellResult]) -> Seeds:
     planned = {cell.seed for cell in cells}
     incomplete = {cell.seed for cell in cells if not results[cell.key].is_finished}
     return Seeds(len(planned - incomplete), len(planned))
+
+
+def _imported_row(experiment: Experiment, row: ImportedRow) -> Row:
+    nothing = (None,) * len(experiment.columns)
+    n = len(row.seeds)
+    labels = row.labels if len(row.labels) == len(experiment.label_titles) else (row.name,)
+    return Row(
+        labels=(*labels, *("" for _ in experiment.label_titles[len(labels) :])),
+        summaries=tuple(_summary(row.seed_values(one.prediction, one.metric)) for one in experiment.columns),
+        seeds=Seeds(n, n) if n else None,
+        kind="imported",
+        bold=(False,) * len(experiment.columns),
+        against_default=nothing,
+        against_best=nothing,
+    )
 
 
 def _extra_row(experiment: Experiment, extra: ExtraRow) -> Row:

@@ -59,7 +59,8 @@ def _drawn(table: Table, deviation: str, padding: int) -> rich.table.Table:
             plain(text.replace("±", deviation), "bold" if bold else "")
             for text, bold in zip(_values(table, row), row.bold, strict=True)
         ]
-        drawn.add_row(*map(plain, row.labels), *values, plain(row.seeds_text))
+        style = "italic" if row.kind == "imported" else ""
+        drawn.add_row(*(plain(label, style) for label in row.marked_labels), *values, plain(row.seeds_text))
     return drawn
 
 
@@ -69,7 +70,9 @@ def markdown(table: Table) -> str:
     lines = [f"**{in_markdown(table.title)}**", "", _line(map(in_markdown, table.heads)), _line(rules)]
     for row in table.rows:
         values = [f"**{text}**" if bold else text for text, bold in zip(_values(table, row), row.bold, strict=True)]
-        lines.append(_line([*map(in_markdown, row.labels), *values, row.seeds_text]))
+        style = "*" if row.kind == "imported" else ""
+        labels = [f"{style}{in_markdown(label)}{style}" if label else "" for label in row.marked_labels]
+        lines.append(_line([*labels, *values, row.seeds_text]))
     return "\n".join([*lines, "", *(f"- {in_markdown(note)}" for note in table.notes), ""])
 
 
