@@ -331,9 +331,23 @@ def read_plan(results: ResultsFolder, name: str) -> Plan:
     value = read_json(path, versions=(FORMAT_VERSION,), hint=HINT, shape=SHAPE)
     if value["name"] != name:
         raise damaged(path, f"plan of the sweep {value['name']!r}", HINT)
+    return plan_of(value, results, path)
+
+
+def plan_of(value: Mapping[str, Any], results: ResultsFolder, path: Path) -> Plan:
+    """The inverse of `Plan.to_dict`.
+
+    Args:
+        value: plain values of the `SHAPE`.
+        results: the results folder.
+        path: file with the values, for errors.
+
+    Raises:
+        InputError: the values are damaged.
+    """
     try:
         return Plan(
-            name=name,
+            name=value["name"],
             title=value["title"],
             parts=tuple(_part_from_dict(part) for part in value["tables"]),
             splits={name: SplitData.from_dict(split) for name, split in value["splits"].items()},

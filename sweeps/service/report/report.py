@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePath
 
@@ -54,23 +54,28 @@ def write_report(standing: Standing) -> dict[str, Path]:
     page, text = plan.folder / f"{plan.name}.html", make_page(standing, pictures, trainings)
     page.write_text(text, encoding="utf-8")
     write_live(plan.folder, text)
-    files = {**_write_tables(standing), **figures, page.name: page}
+    files = {**write_tables(standing, plan.folder), **figures, page.name: page}
     write_known(plan.folder, standing.results)
     write_current(plan.folder, shows, files)
     return files
 
 
-def present(standing: Standing, console: Console) -> None:
+def present(standing: Standing, console: Console, places: Sequence[str] | None = None) -> None:
     """Prints the tables, the best rows, where the report is, commands, and the notes without the long ones.
 
     On a terminal, lines end between words; commands continue after a backslash, so that they can be copied.
+
+    Args:
+        standing: the sweep.
+        console: where to print.
+        places: the lines about report and commands; by default those of a sweep in its results folder.
     """
     for table in standing.tables.values():
         console.print(for_terminal(table, console))
     width = console.width if console.is_terminal else 0
     for line in best_lines(standing):
         say(console, "\n".join(wrapped(line, width)))
-    for line in (*_places(standing.plan), *command_lines(standing)):
+    for line in (*_places(standing.plan), *command_lines(standing)) if places is None else places:
         say(console, _folded(line, width))
     for table in standing.tables.values():
         for note in (*table.notes.about, *table.notes.missing):
@@ -115,7 +120,8 @@ def check_figures(plan: Plan) -> None:
             chosen_recordings(shape, test, split)
 
 
-def _write_tables(standing: Standing) -> dict[str, Path]:
+def write_tables(standing: Standing, folder: Path) -> dict[str, Path]:
+    """Writes the tables of a sweep and the file with all trials into a folder; returns file name -> path."""
     plan = standing.plan
     kinds: dict[str, Callable[[Table], str]] = {
         "md": markdown,
@@ -124,7 +130,7 @@ def _write_tables(standing: Standing) -> dict[str, Path]:
     }
     texts = {f"{name}.{kind}": write(table) for name, table in standing.tables.items() for kind, write in kinds.items()}
     for name, text in texts.items():
-        (plan.folder / name).write_text(text, encoding="utf-8")
+        (folder / name).write_text(text, encoding="utf-8")
     shapes = {part.experiment.name: (part.experiment, part.cells, standing.table(part)) for part in plan.parts}
-    write_trials(plan.folder / "trials.parquet", plan.name, shapes, standing.results)
-    return {name: plan.folder / name for name in (*texts, "trials.parquet")}
+    write_trials(folder / "trials.parquet", plan.name, shapes, standing.results)
+    return {name: folder / name for name in (*texts, "trials.parquet")}

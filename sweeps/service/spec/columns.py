@@ -36,7 +36,7 @@ class Column:
             (one decimal); the catalogue's unit by default.
 
     Raises:
-        InputError: unknown metric or prediction.
+        InputError: unknown metric, prediction or unit.
     """
 
     metric: str
@@ -47,6 +47,8 @@ class Column:
     def __post_init__(self) -> None:
         check_prediction(self.prediction)
         metric = metric_of(self.metric)
+        if self.unit is not None and self.unit not in get_args(Unit):
+            raise InputError(unknown("unit", "unit", self.unit, get_args(Unit)))
         object.__setattr__(self, "title", self.title or metric.title)
         object.__setattr__(self, "unit", self.unit or metric.unit)
 

@@ -57,7 +57,7 @@ def write_trials(
         collapsed = table.collapsed
         for cell in cells:
             is_collapsed = (cell.variant.labels, cell.split, cell.seed) in collapsed
-            rows.append(_row(sweep, name, shape, cell, results[cell.key]) | {"collapsed": is_collapsed})
+            rows.append(cell_row(sweep, name, shape, cell, results[cell.key]) | {"collapsed": is_collapsed})
     scores = sorted({column for row in rows for column in row} - {field.name for field in CELL_FIELDS})
     schema = pa.schema([*CELL_FIELDS, *(pa.field(name, pa.float64()) for name in scores)])
     temporary = path.with_name(f".{path.name}")
@@ -65,7 +65,8 @@ def write_trials(
     temporary.replace(path)
 
 
-def _row(sweep: str, table: str, shape: Experiment, cell: Cell, result: CellResult) -> dict[str, Any]:
+def cell_row(sweep: str, table: str, shape: Experiment, cell: Cell, result: CellResult) -> dict[str, Any]:
+    """A cell as the values of `CELL_FIELDS` and of the columns of its scores."""
     scores = {
         f"{prediction}.{metric}": value
         for prediction, values in result.scores.items()
