@@ -179,8 +179,16 @@ class BudgetedTrials:
             Exhausted: there is no training, parked or in the source.
         """
         parked = self._parked
+        free = {limit: self._free(limit) for limit in self._spending.limits}
+
+        def fits(training: Training) -> bool:
+            if _seed(training) != _seed(parked[0]):
+                return False
+            expected = self.estimate(training[0]) or 0.0
+            return all(left > 0 and expected * self._share[limit.option] <= left for limit, left in free.items())
+
         for index, training in enumerate(parked):
-            if _seed(training) == _seed(parked[0]) and self._fits(training):
+            if fits(training):
                 return index
         while not parked or _seed(parked[-1]) == _seed(parked[0]):
             try:
@@ -192,14 +200,9 @@ class BudgetedTrials:
             if further is None:
                 return None
             parked.append(further)
-            if _seed(further) == _seed(parked[0]) and self._fits(further):
+            if fits(further):
                 return len(parked) - 1
         return None
-
-    def _fits(self, training: Training) -> bool:
-        expected = self.estimate(training[0]) or 0.0
-        free = {limit: self._free(limit) for limit in self._spending.limits}
-        return all(left > 0 and expected * self._share[limit.option] <= left for limit, left in free.items())
 
     def _free(self, limit: Limit) -> float:
         """What is left of a limit besides what running trainings are expected to use."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from statistics import fmean
+from dataclasses import dataclass, field
 
 from mucon.methods import method_named
 from sweeps.service.run.budget.usage import Usage
@@ -14,27 +15,57 @@ from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
 
 
+@dataclass(slots=True)
+class _Mean:
+    """The mean of values that are replaced one at a time.
+
+    Attributes:
+        values: identity of a training -> value.
+        total: sum of the values.
+    """
+
+    values: dict[str, float] = field(default_factory=dict)
+    total: float = 0.0
+
+    def put(self, identity: str, value: float) -> None:
+        self.total += value - self.values.get(identity, 0.0)
+        self.values[identity] = value
+
+    @property
+    def mean(self) -> float | None:
+        return self.total / len(self.values) if self.values else None
+
+
 class RecordedSpeeds:
     """Seconds per epoch of the trainings of a sweep that have been recorded."""
 
     def __init__(self) -> None:
-        self._speeds: dict[tuple[object, ...], dict[str, float]] = {}
+        self._kinds: dict[str, tuple[object, ...]] = {}
+        self._of_kind: defaultdict[tuple[object, ...], _Mean] = defaultdict(_Mean)
+        self._of_method: defaultdict[str, _Mean] = defaultdict(_Mean)
 
     def learn(self, trial: Trial, seconds: float, epochs: int) -> None:
         """Records that so many epochs of a training have taken so many seconds; replaces what was known of it."""
         if epochs > 0 and seconds > 0:
-            self._speeds.setdefault(_kind(trial), {})[trial.identity] = seconds / epochs
+            for mean in (self._of_kind[self._kind(trial)], self._of_method[trial.method]):
+                mean.put(trial.identity, seconds / epochs)
 
     def seconds(self, trial: Trial, epochs: int) -> float | None:
         """Expected seconds of some epochs of a training; None if no training of its method is recorded.
 
         Its own speed counts first, then those of the same method, split and kind of network, then all of the method.
         """
-        kind = _kind(trial)
-        own: Mapping[str, float] = self._speeds.get(kind, {})
-        others = [speed for other, speeds in self._speeds.items() if other[0] == kind[0] for speed in speeds.values()]
-        known = [own[trial.identity]] if trial.identity in own else [*own.values()] or others
-        return max(epochs, 1) * fmean(known) if known else None
+        same = self._of_kind[self._kind(trial)]
+        speed = same.values.get(trial.identity, same.mean)
+        speed = self._of_method[trial.method].mean if speed is None else speed
+        return None if speed is None else max(epochs, 1) * speed
+
+    def _kind(self, trial: Trial) -> tuple[object, ...]:
+        """Equal for trainings whose epochs take equally long."""
+        if trial.identity not in self._kinds:
+            shape = method_named(trial.method).step_shape(trial.config)
+            self._kinds[trial.identity] = (trial.method, trial.split, shape)
+        return self._kinds[trial.identity]
 
 
 def makespan(seconds: Sequence[float], slots: int) -> float:
@@ -94,8 +125,3 @@ def trained(trials: Mapping[str, Trial], results: Mapping[str, CellResult], fold
         for key, result in results.items()
         if result.state not in TO_RUN or folder.trial(trials[key].identity).training_path.exists()
     }
-
-
-def _kind(trial: Trial) -> tuple[object, ...]:
-    """Equal for trainings whose epochs take equally long; the method comes first."""
-    return trial.method, trial.split, method_named(trial.method).step_shape(trial.config)

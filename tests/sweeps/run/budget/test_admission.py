@@ -131,6 +131,21 @@ def test_a_training_that_turns_out_slow_reserves_what_its_epochs_show() -> None:
     assert sweep.next() is None
 
 
+def test_what_is_left_is_added_up_once_for_all_trainings_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = [trial(row) for row in range(20)]
+    sweep = Sweep(trials, limit("--cpu-hours", 700.0), slots=2)
+    sweep.run(trials[0], 100.0)
+    sweep.speeds.learn(trials[0], 1000.0, 10)
+    looks: list[str] = []
+    left = sweep.spending.left
+    monkeypatch.setattr(sweep.spending, "left", lambda limit: looks.append(limit.option) or left(limit))
+    for _ in range(2):
+        with pytest.raises(Exhausted):
+            sweep.next()
+    assert sweep.source.holds_back
+    assert len(looks) <= 4
+
+
 def test_time_covers_no_training_that_would_end_after_it() -> None:
     trials = [trial(row) for row in range(3)]
     sweep = Sweep(trials, limit("--time-budget", 250.0), slots=2)
