@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -41,6 +42,9 @@ from sweeps.service.trials.trial import Trial
 from sweeps.service.upkeep.retention import kept, retain
 from sweeps.service.upkeep.retries import earlier_failures
 from sweeps.service.upkeep.trash import disk_errors
+
+LEAVE_SECONDS = 50.0
+"""Seconds after a request to stop from which on nothing is sent to the tracking server; the next command sends it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,14 +203,15 @@ def _run(running: RunningPlan, growth: Growth | None, options: Options, mark: Pa
             ending = _train(running, source, budgeting, notices, placement, options, mark, console)
         plan = running.plan
         standing = Standing.of(plan, running.results)
-        tracked.write_links()
+        until = math.inf if ending.asked is None else ending.asked + LEAVE_SECONDS
+        tracked.write_links(until)
         report = write_report(standing)
         budget = tuple(budgeting.lines(standing.results))
         _present(plan, standing, console, budget)
-        notices.send("finished", *finished_facts(standing, interrupted=ending.interrupted, budget=budget))
-        shipped = tracked.finish(report, outcome_of(standing))
+        notices.send("finished", *finished_facts(standing, interrupted=until < math.inf, budget=budget))
+        shipped = tracked.finish(report, outcome_of(standing), until)
     notices.wait()
-    return Ran(standing=standing, interrupted=ending.interrupted, shipped=shipped, reason=ending.reason)
+    return Ran(standing=standing, interrupted=until < math.inf, shipped=shipped, reason=ending.reason)
 
 
 def _placement(plan: Plan, missing: list[Trial], options: Options, mark: Path, console: Console) -> Placement:
@@ -271,8 +276,8 @@ def _train(
         ending = run_trials(stopping, workplace, placement.each, listeners, placement.most)
     if stopping.group is not None:
         say(console, f"stopped after --stop-after-failures {options.stop_after_failures}: {stopping.group.title}")
-    is_asked = ending.interrupted and not budgeting.has_stopped and stopping.group is None
-    return replace(ending, interrupted=is_asked)
+    is_own = budgeting.has_stopped or stopping.group is not None
+    return replace(ending, asked=None) if is_own else ending
 
 
 def _counted(plan: Plan) -> str:

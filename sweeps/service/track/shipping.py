@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -31,7 +32,8 @@ class Shipping:
     """Ships trial directories until `finish` or `abandon` is called.
 
     One thread makes all calls of the tracker. If the server does not respond at the start, each shipment tries again.
-    A call that never returns does not hold up the sweep: the thread is left behind.
+    A call that never returns does not hold up the sweep: the thread is left behind. So it is after the time `until` of
+    `links` and `finish`, on the monotonic clock.
 
     Args:
         tracker: the tracker; the thread opens it.
@@ -74,13 +76,13 @@ class Shipping:
         self._folders += further
         self._further += further
 
-    def links(self) -> Links | None:
+    def links(self, until: float = math.inf) -> Links | None:
         """Ships the current state and returns the pages of the runs; nothing is shipped afterwards until `finish`.
 
         None if the server has not answered for a while, or not yet.
         """
         self._drain.set()
-        deadline = time.monotonic() + (LINKS_SECONDS if self._opened else 2 * LINKS_SECONDS)
+        deadline = min(until, time.monotonic() + (LINKS_SECONDS if self._opened else 2 * LINKS_SECONDS))
         while not self._drained.wait(0.05) and time.monotonic() < deadline and self._silence is None:
             pass
         return self._links
@@ -90,22 +92,22 @@ class Shipping:
         """The pages of the runs after `finish`; None if the server has never answered."""
         return self._links
 
-    def finish(self, tables: Mapping[str, Path], outcome: Outcome | None = None) -> Shipment:
+    def finish(self, tables: Mapping[str, Path], outcome: Outcome | None = None, until: float = math.inf) -> Shipment:
         """Ships the rest, the sweep's tables and its outcome; returns what could not be shipped.
 
-        Takes as long as the server answers, and ends `END_SECONDS` after its last answer.
+        Takes as long as the server answers, and ends `END_SECONDS` after its last answer, or at the time `until`.
         """
         self._tables, self._outcome = tables, outcome
         begun = time.monotonic()
         self._finish.set()
         self._drain.set()
         while not self._done.wait(0.05):
-            silent = time.monotonic() - max(begun, self._tracker.answered)
-            if silent > END_SECONDS:
-                reason = self._silence or f"no answer for {silent:.0f} s"
+            silent, stopped = time.monotonic() - max(begun, self._tracker.answered), time.monotonic() > until
+            if silent > END_SECONDS or stopped:
+                reason = self._silence or (None if stopped else f"no answer for {silent:.0f} s")
                 rest = [folder for folder in self._folders if not self._opened or not self._tracker.is_current(folder)]
-                pending = {folder.identity: reason for folder in rest if folder.path.exists()}
-                return Shipment(pending=pending, unreachable=reason)
+                pending = {folder.identity: reason or "not sent" for folder in rest if folder.path.exists()}
+                return Shipment(pending=pending, unreachable=reason, stopped=stopped)
         return self._shipment
 
     def abandon(self) -> None:

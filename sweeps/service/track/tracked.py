@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -112,18 +113,23 @@ class Tracked:
         if kind is not None and self._shipping is not None:
             self._shipping.abandon()
 
-    def write_links(self) -> None:
-        """Writes the addresses of the runs, for the page; earlier ones stay if the server does not answer."""
-        links = None if self._shipping is None else self._shipping.links()
+    def write_links(self, until: float = math.inf) -> None:
+        """Writes the addresses of the runs, for the page; earlier ones stay if the server does not answer.
+
+        Args:
+            until: see `Shipping`.
+        """
+        links = None if self._shipping is None else self._shipping.links(until)
         if links is not None:
             write_links(self._cells.folder, links)
 
-    def finish(self, tables: Mapping[str, Path], outcome: Outcome) -> bool:
+    def finish(self, tables: Mapping[str, Path], outcome: Outcome, until: float = math.inf) -> bool:
         """Ships the rest and says what could not be shipped, or how to ship what was not tracked.
 
         Args:
             tables: name -> file.
             outcome: what the sweep has found.
+            until: see `Shipping`.
 
         Returns:
             Whether the server has everything; true if nothing is tracked.
@@ -132,7 +138,7 @@ class Tracked:
         if self._tracker is None or self._shipping is None:
             self._tell(f"not tracked; to send it to MLflow later: mucon-sweeps sync {shlex.quote(str(results))}")
             return True
-        shipment = self._shipping.finish(tables, outcome)
+        shipment = self._shipping.finish(tables, outcome, until)
         for line in shipment.lines(results, self._tracker.uri):
             self._tell(line)
         if shipment.complete and self._shipping.known_links is not None:  # `links` may have been too early

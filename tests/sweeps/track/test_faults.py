@@ -17,6 +17,7 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from sweeps.service.plan.sweep_folder import SweepInfo, write_sweep
+from sweeps.service.track.content.changes import Shipment
 from sweeps.service.track.server import artifact_location, checked_uri, exists, ui_command
 from sweeps.service.track.shipping import Shipping
 from sweeps.service.track.sync import sync
@@ -150,6 +151,18 @@ def test_whatever_ends_the_thread_that_ships_is_told_and_no_trial_counts_as_ship
     lines = shipment.lines(tmp_path, ships.uri)
     assert type(error).__name__ in lines[0]
     assert shlex.split(lines[-1].split(": ", 1)[1])[:3] == ["mucon-sweeps", "sync", str(tmp_path)]
+
+
+def test_a_sweep_that_was_asked_to_stop_leaves_the_rest_to_the_next_command(tmp_path: Path, mlflow_uri: str) -> None:
+    folders = [write_trial(tmp_path, seed=seed) for seed in (1, 2)]
+    shipping = Shipping(tracker(mlflow_uri), folders)
+    assert shipping.links(until=0.0) is None
+    shipment = shipping.finish({}, until=0.0)
+    assert shipment.stopped
+    assert not shipment.complete
+    assert set(shipment.pending) == {folder.identity for folder in folders}
+    assert len(shipment.lines(tmp_path, mlflow_uri)) == 2
+    assert not Shipment(stopped=True).complete, "the tables of the sweep are missing"
 
 
 def test_mlflow_is_not_imported_before_it_is_needed(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ PAUSE_SECONDS = 5.0
 """Seconds between two looks after which this process itself was frozen."""
 WAITING = 16
 """Number of trials that Tune holds at least on a cluster: their demand is what an autoscaler sees."""
-STOP_SECONDS = 45.0
+STOP_SECONDS = 30.0
 """Seconds that running trials have to write a checkpoint and stop."""
 
 
@@ -46,11 +46,11 @@ class Ending:
     """How a run of trials ended.
 
     Attributes:
-        interrupted: whether it was asked to stop.
+        asked: when it was asked to stop, on the monotonic clock; None if it was not.
         reason: why it could not go on; empty if it could.
     """
 
-    interrupted: bool = False
+    asked: float | None = None
     reason: str = ""
 
 
@@ -123,7 +123,7 @@ class _Session:
         self._slots: int | None = None
         self._looked = time.monotonic()
         self._silent_from = self._looked + START_SECONDS
-        self._stopping_until: float | None = None
+        self._asked: float | None = None
         self._frozen: set[int] = set()
         self._looked_at_leases = self._looked
         self._killed = _killed_for_memory()
@@ -147,7 +147,7 @@ class _Session:
         kind, job = event.pop("event"), event.pop("job", -1)
         dispatch = self._dispatch
         if kind == "ask":
-            may_start = self._stopping_until is None and dispatch.n_inside < self._at_most
+            may_start = self._asked is None and dispatch.n_inside < self._at_most
             self._process.answer(dispatch.next_config() if may_start else None)
         elif kind == "started":
             dispatch.started(job)
@@ -200,15 +200,15 @@ class _Session:
         if self._dispatch.obstacle:
             raise UnwritableError(self._dispatch.obstacle)
         now = time.monotonic()
-        if self._stopping_until is None:
+        if self._asked is None:
             if not self._asked_to_stop():
                 return None
-            self._stopping_until = now + STOP_SECONDS
-        if self._dispatch.n_running and now < self._stopping_until:
+            self._asked = now
+        if self._dispatch.n_running and now < self._asked + STOP_SECONDS:
             return None
         if self._dispatch.n_running:
             self._listener.note(f"trials that did not stop within {STOP_SECONDS:g} s are ended")
-        return Ending(interrupted=True)
+        return Ending(asked=self._asked)
 
     def _check_alive(self, *, is_idle: bool) -> Ending | None:
         """Looks at Ray's processes, its signs of life, the workers, and whether this is still the sweep's driver."""

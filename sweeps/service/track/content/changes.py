@@ -73,6 +73,7 @@ class Shipment:
         refused: identities of the pending trials of which the server refused a request.
         elsewhere: identities of the pending trials whose runs another results folder sends.
         unreadable: reason why the record of the sweep could not be read; its trials are not shipped.
+        stopped: whether its time was over before everything was sent.
     """
 
     shipped: tuple[str, ...] = ()
@@ -81,11 +82,12 @@ class Shipment:
     refused: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
     unreadable: str | None = None
+    stopped: bool = False
 
     @property
     def complete(self) -> bool:
         """Whether the server has everything."""
-        return not self.pending and self.unreachable is None and self.unreadable is None
+        return not (self.pending or self.unreachable is not None or self.unreadable is not None or self.stopped)
 
     def lines(self, results: object, uri: str) -> list[str]:
         """Lines for the terminal; none if the server has everything.
@@ -98,9 +100,10 @@ class Shipment:
         if self.complete:
             return []
         uri, folder = redacted(uri), shlex.quote(str(results))
+        reasons = []
         if self.unreachable is not None:
             reasons = [f"cannot reach the tracking server at {uri} ({self.unreachable})"]
-        else:
+        elif not self.stopped:
             by_reason: dict[str, list[str]] = {}
             for identity, reason in self.pending.items():
                 by_reason.setdefault(reason, []).append(identity)
