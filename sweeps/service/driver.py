@@ -163,7 +163,7 @@ def _missing(results: Mapping[str, CellResult], trials: Mapping[str, Trial]) -> 
 def _run_alone(running: RunningPlan, growth: Growth | None, options: Options, console: Console) -> Ran:
     """Runs a plan while holding its lease, so that no other process runs it at the same time."""
     plan = running.plan
-    with hold(plan.results, plan.name), marked(plan.results, plan.name) as mark:
+    with hold(plan.results, plan.name, partial(say, console)), marked(plan.results, plan.name) as mark:
         return _run(running, growth, options, mark, console)
 
 

@@ -9,6 +9,7 @@ import os
 import shlex
 import sys
 from collections import Counter
+from functools import partial
 from typing import Any
 
 from mucon.errors import EXIT_OK
@@ -39,6 +40,9 @@ def add(commands: Any) -> None:
     )
     add_results(parser)
     parser.add_argument("--tracking-uri", metavar="URI", help="MLflow server (default: that of the sweep's command)")
+    parser.add_argument(
+        "--address", help="Ray cluster, as of the sweep's script (default: that of the sweep's command)"
+    )
     add_budget(parser.add_argument_group("limits"), default="that of the sweep's command")
     parser.add_argument("--dry-run", action="store_true", help="list the trials; change and run nothing")
     parser.add_argument("--json", action="store_true", help="print one JSON document; the run writes to stderr")
@@ -49,6 +53,7 @@ def run(options: argparse.Namespace) -> int:
     """Queues the trials and runs the sweep's recorded command."""
     from sweeps.service.commands.run import run_named
     from sweeps.service.run.budget.limits import CAPS, read_budget
+    from sweeps.service.run.executor.cluster.address import use_address
     from sweeps.service.triage.failures import FAILURES
     from sweeps.service.trials.folder import State
     from sweeps.service.trials.results_folder import ResultsFolder
@@ -59,8 +64,10 @@ def run(options: argparse.Namespace) -> int:
     states = {State(state) for state in ("failed", "diverged") if getattr(options, state)}
     states |= set() if states or options.stale else {State.FAILED}
     chosen = failures(results, options.name, states)
-    values = {option: getattr(options, option[2:].replace("-", "_")) for option in ("--tracking-uri", *CAPS)}
-    read_budget({option: values[option] for option in CAPS}, os.environ)  # before anything is queued
+    names = ("--tracking-uri", "--address", *CAPS)
+    values = {option: getattr(options, option[2:].replace("-", "_")) for option in names}
+    use_address(options.address)  # checks, as the next line, before anything is queued
+    read_budget({option: values[option] for option in CAPS}, os.environ)
     rerun = rerun_of(results, options.name, {option: value for option, value in values.items() if value is not None})
     command = f"mucon-sweeps run {redacted(shlex.join([rerun.sweep, *rerun.words]))}"
     out = sys.stderr if options.json else sys.stdout
@@ -78,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
             say(console, f"to run: {command}")
         else:
             with disk_errors(results):
-                queue(results, options.name, chosen)
+                queue(results, options.name, chosen, partial(say, console))
             say(console, command)
             with contextlib.chdir(rerun.folder):
                 status = run_named(rerun.sweep, rerun.words)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from sweeps.service.trials.json_files import (
     set_aside,
     write_json,
 )
-from sweeps.service.trials.lease import Lease
+from sweeps.service.trials.lease import Holder, Lease
 from sweeps.service.trials.results_folder import STOP_FILE, ResultsFolder
 
 FORMAT_VERSION = 1
@@ -184,17 +184,34 @@ class SweepCells:
         return [self.results.trial(identity) for identity in self.evaluations]
 
 
-def hold(results: ResultsFolder, name: str) -> Lease:
+def hold(results: ResultsFolder, name: str, tell: Callable[[str], None] | None = None) -> Lease:
     """The lease of a sweep, with which no other process runs or changes it; a stop is asked for from now on.
+
+    A process of another machine that holds it may have been killed: then its lease is not renewed and expires.
+
+    Args:
+        results: the results folder.
+        name: name of the sweep.
+        tell: receives a line before the wait for that; None: does not wait.
 
     Raises:
         InputError: another process holds it.
     """
-    scratch = results.running(name)
-    held = lease.acquire(scratch)
+    scratch, owners = results.running(name), list[Holder]()
+
+    def lives(owner: Holder) -> bool:
+        owners.append(owner)
+        if tell is None or owner.is_here or len(owners) > 1:
+            return True
+        tell(f"{owner} runs {name}, or was killed: waiting up to {owner.duration:g} s for a sign of life")
+        return False
+
+    held = lease.acquire_when_free(scratch, renewed=lives)
     if held is None:
-        owner = lease.holder(scratch) or "another process"
-        message, hint = f"sweep {name} is already running ({owner})", "wait for it, or name another --results folder"
+        message, hint = (
+            f"sweep {name} is already running ({owners[-1]})",
+            "wait for it, or name another --results folder",
+        )
         raise InputError(Problem(rule="busy", place=str(results.path), value=name, message=message, hint=hint))
     with contextlib.suppress(OSError):
         (scratch / STOP_FILE).unlink(missing_ok=True)  # of an earlier process

@@ -77,16 +77,15 @@ class Holder:
     def has_ended(self) -> bool:
         """Whether the lease is released, or its process, if its number is one of this machine's, has ended.
 
-        Two containers may have one host name and different processes of one number; only the same kernel and the same
-        namespace tell whose number it is.
-
         >>> Holder(token="a", host="elsewhere", pid=1, process_start=-1, expires=0.0).has_ended
         True
         """
-        if self.expires == 0:
-            return True
-        is_here = self.machine == _machine() if self.machine else self.host == socket.gethostname()
-        return is_here and _process_start(self.pid) != self.process_start
+        return self.expires == 0 or (self.is_here and _process_start(self.pid) != self.process_start)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its process number is one of this machine's: of the same kernel and namespace, see `machine`."""
+        return self.machine == _machine() if self.machine else self.host == socket.gethostname()
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
@@ -237,7 +236,11 @@ def acquire(folder: Path, *, duration: float = LEASE_SECONDS) -> Lease | None:
 
 
 def acquire_when_free(
-    folder: Path, *, duration: float = LEASE_SECONDS, give_up: Callable[[], bool] = lambda: False
+    folder: Path,
+    *,
+    duration: float = LEASE_SECONDS,
+    give_up: Callable[[], bool] = lambda: False,
+    renewed: Callable[[Holder], bool] = lambda _: False,
 ) -> Lease | None:
     """Acquires the folder's lease; waits while another process holds it.
 
@@ -247,15 +250,18 @@ def acquire_when_free(
         folder: as for `acquire`.
         duration: as for `acquire`.
         give_up: called while another process holds the lease; if it returns true, the wait ends.
+        renewed: as `give_up`, called with the holder when the wait begins and whenever the lease has been renewed.
 
     Returns:
-        A lease that renews itself; None after `give_up` has returned true.
+        A lease that renews itself; None after `give_up` or `renewed` has returned true.
     """
     seen, since = None, 0.0
     while (held := acquire(folder, duration=duration)) is None:
         before, sight = time.monotonic(), _Sight.of(folder)
         if sight is None or sight.stamp != seen:
             seen, since = sight and sight.stamp, time.monotonic()
+            if sight is not None and renewed(sight.holder):
+                break
         elif before - since > sight.holder.duration:
             held = _take(folder, sight.number, duration)
         if held is not None or give_up():

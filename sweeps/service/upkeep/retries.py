@@ -6,7 +6,7 @@ import os
 import shlex
 import socket
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -85,13 +85,21 @@ def failures(results: ResultsFolder, name: str, states: Collection[State]) -> li
     ]
 
 
-def queue(results: ResultsFolder, name: str, cells: Collection[Retried]) -> None:
+def queue(
+    results: ResultsFolder, name: str, cells: Collection[Retried], tell: Callable[[str], None] | None = None
+) -> None:
     """Records durably that some cells of a sweep are missing, so that the next run of a sweep with them runs them.
+
+    Args:
+        results: the results folder.
+        name: name of the sweep.
+        cells: the cells.
+        tell: as for `hold`.
 
     Raises:
         InputError: the sweep is running.
     """
-    with hold(results, name):
+    with hold(results, name, tell):
         for identity, group in groupby(sorted(cells, key=_identity), key=_identity):
             held = lease.acquire(results.trial(identity).path)
             if held is None:  # another process runs it already

@@ -1,7 +1,9 @@
 """Failures that a run does not repeat, and how `retry` queues them."""
 
 import json
+import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -119,6 +121,33 @@ def test_the_failures_that_a_run_does_not_repeat_are_named_with_the_command(plan
     assert earlier_failures(plan.results, "x", {"a-b": CellResult(FAILED)}) == []
 
 
+def test_a_sweep_of_another_machine_is_waited_for_until_its_lease_expires_or_is_renewed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results, told = ResultsFolder(tmp_path), list[str]()
+    folder = results.running("one")
+
+    def plant(duration: float) -> Path:
+        value = {"token": "a", "host": "elsewhere", "pid": 1, "process_start": 1, "expires": 1.0, "machine": "b"}
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "lease-00000001.json"
+        path.write_text(json.dumps({**value, "duration": duration}))
+        return path
+
+    plant(1.0)
+    with refused("busy", value="one"):
+        hold(results, "one")
+    with hold(results, "one", told.append), refused("busy", value="one"):
+        hold(results, "one", told.append)  # its process is of this machine, and lives
+    assert len(told) == 1
+    assert "process 1 on elsewhere" in told[0]
+    for path in folder.iterdir():
+        path.unlink()
+    path = plant(3600.0)
+    with refused("busy", value="one"):
+        hold(results, "one", lambda _: os.utime(path, (time.time() + 1, time.time() + 1)))
+
+
 def test_retry_queues_the_chosen_trials_durably(plan: Plan) -> None:
     chosen = failures(plan.results, plan.name, {FAILED})
     assert [(cell.row, cell.state, cell.reason) for cell in chosen] == [("b", FAILED, "KeyError: 3")]
@@ -166,8 +195,10 @@ def test_given_options_replace_the_recorded_ones_and_an_address_ends_the_recorde
     assert larger == ("--tracking", "off", "--seeds", "3", "--cpu-hours", "9", *place)
     tracked = rerun_of(plan.results, plan.name, {"--tracking-uri": "sqlite:///x"}).words
     assert tracked == (*recorded[2:], "--tracking-uri", "sqlite:///x", *place)
-    line = ["retry", plan.name, "--results", str(plan.results.path), "--cpu-hours", "many"]
-    assert main(arguments=line) == 2
+    elsewhere = rerun_of(plan.results, plan.name, {"--address": "there:6379"}).words
+    assert elsewhere == (*recorded, "--address", "there:6379", *place)
+    for wrong in (["--cpu-hours", "many"], ["--address", "there"]):
+        assert main(arguments=["retry", plan.name, *place, *wrong]) == 2
     assert states(plan) == ["finished", "failed", "diverged"], "nothing is queued"
 
 
