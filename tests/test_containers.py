@@ -229,12 +229,8 @@ def test_health_is_asked_where_the_services_answer(services: dict[str, dict[str,
         compile(code, name, "exec")
         ((found, path),) = re.findall(r":(\d+)(/[\w/]+)'", code)
         assert int(found) == port, name
-        assert (
-            subprocess.run(
-                ["grep", "-rq", "--include=*.py", f'"{path}"', SITE / "ray/dashboard", SITE / "mlflow/server"]
-            ).returncode
-            == 0
-        )
+        folders = [SITE / "ray/dashboard", SITE / "mlflow/server"]
+        assert subprocess.run(["grep", "-rq", "--include=*.py", f'"{path}"', *folders]).returncode == 0
         assert float(re.findall(r"timeout=(\d+)", code)[0]) < seconds(services[name]["healthcheck"]["timeout"])
 
 
@@ -247,12 +243,8 @@ def test_trials_have_time_for_a_checkpoint(services: dict[str, dict[str, Any]]) 
 
 def test_folders_are_those_of_the_image_and_of_the_code(services: dict[str, dict[str, Any]]) -> None:
     (workdir,) = {rest for name, rest in instructions()[-12:] if name == "WORKDIR"}
-    made = (
-        " ".join(rest for name, rest in instructions() if name == "RUN")
-        .split("install --directory")[1]
-        .split("&&")[0]
-        .split()
-    )
+    commands = " ".join(rest for name, rest in instructions() if name == "RUN")
+    made = commands.partition("install --directory")[2].partition("&&")[0].split()
     assert {"stores", "results", "/artifacts"} < set(made)
     declared = compose(dict.fromkeys(SECRETS, "x"))["volumes"]
     kept = dict(volume.split(":")[:2] for volume in services["postgres"]["volumes"])
