@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 FORMAT_VERSION = 1
-LARGEST = 1_000_000  # size of a network, such as its number of features per frame; a larger one is damage
 STATE = "state.json"
 CONFIG = "config.json"
 FACTS = "training.json"
@@ -206,11 +205,12 @@ def read(folder: Path) -> Saved:
         InputError: no checkpoint, another format version, or damaged files.
     """
     place = _existing(folder)
-    state = _state(place)
+    state, weights = _state(place), _tensors(place / WEIGHTS)
+    n_weights, most = sum(one.numel() for one in weights.values()), {"members": len(weights)}
     with parsing(place / STATE):
         size, progress = dict(state["size"]), Progress(**state["progress"])
-        if not all(isinstance(one, int) and 1 <= one <= LARGEST for one in size.values()):
-            raise TypeError(f"sizes that are not whole numbers from 1 to {LARGEST}")
+        if not all(isinstance(one, int) and 1 <= one <= most.get(name, n_weights) for name, one in size.items()):
+            raise TypeError("sizes that are no whole numbers, or too large for the weights")
     optimiser = place / OPTIMISER
     return Saved(
         method=str(state.get("method", DEFAULT_METHOD)),
@@ -218,7 +218,7 @@ def read(folder: Path) -> Saved:
         vocabulary=_vocabulary(place / _VOCABULARY),
         size=size,
         progress=progress,
-        weights=_tensors(place / WEIGHTS),
+        weights=weights,
         optimiser=_tensors(optimiser) if optimiser.exists() else {},
         facts=_read_json(place / FACTS) if (place / FACTS).exists() else None,
         trained_on=_trained_on(place / DATA),

@@ -80,17 +80,23 @@ def flip_lowest_bit(model: MuConNetwork) -> None:
         ("state.json", b"[" * 100_000),
         ("state.json", b'{"format_version": 1, "size": {"dim": -1}, "progress": {}}'),
         ("state.json", b'{"format_version": 1, "size": {"members": 1000000000000}, "progress": {}}'),
+        ("state.json", (b'"dim": 5', b'"dim": 1000000')),
+        ("state.json", (b'"dim": 5', b'"dim": 5, "members": 900000')),
         ("vocabulary.json", b"{}"),
         ("config.json", None),
         ("weights.safetensors", None),
         ("weights.safetensors", b""),
     ],
 )
-def test_damage_is_named_with_its_file(tmp_path: Path, file: str, content: bytes | None):
+def test_damage_is_named_with_its_file(tmp_path: Path, file: str, content: bytes | tuple[bytes, bytes] | None):
     folder = tmp_path / "checkpoint"
     checkpoints.save(folder, make())
     if content is None:
         (folder / file).unlink()
+    elif isinstance(content, tuple):
+        before = (folder / file).read_bytes()
+        assert content[0] in before
+        (folder / file).write_bytes(before.replace(*content))
     else:
         (folder / file).write_bytes(content)
     with refused("damaged", str(folder / file), n=1) as refusal:
