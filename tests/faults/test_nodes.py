@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 import shutil
@@ -12,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -144,121 +143,117 @@ def test_a_node_with_another_results_folder_store_and_version_and_without_its_gp
     assert not list((cluster.folder / "other" / "results").iterdir())
 
 
-FROZEN = """
+CLIENT = """
     import sys
 
     from sweeps.service.run.executor.ray_environment import set_ray_environment
 
     set_ray_environment()
-    from sweeps.service.run.executor.cluster.preflight import ask
-    from sweeps.service.run.executor.ray_session import living_nodes, ray_session
-    from sweeps.service.run.preflight import Question
-
-    folder, frozen = sys.argv[1:]
-    with ray_session():
-        nodes, question = living_nodes(), Question(results=folder, mark=folder, store=folder)
-        ask({name: node for name, node in nodes.items() if name != frozen}, question, seconds=120)  # has Python then
-        for name, answer in ask(nodes, question, seconds=10).items():
-            print(name, answer.facts is not None, flush=True)
-"""
-
-
-def test_a_frozen_node_is_the_one_that_does_not_answer(cluster: Cluster, second: Joined, tmp_path: Path) -> None:
-    frozen = members(second.session)
-    for process in frozen:
-        os.kill(process, signal.SIGSTOP)
-    program = [sys.executable, "-c", textwrap.dedent(FROZEN), str(tmp_path), second.address]
-    try:
-        ran = small.run(program, **cluster.environment)
-    finally:
-        for process in frozen:
-            os.kill(process, signal.SIGCONT)
-    assert ran.returncode == 0, ran.stderr
-    answered = dict(map(str.split, ran.stdout.splitlines()))
-    assert answered.pop(second.address) == "False", json.dumps(answered)
-    assert list(answered.values()) == ["True"]
-
-
-DRAINING = """
-    import sys
-
     import ray
     from ray._raylet import GcsClient
     from ray.core.generated.autoscaler_pb2 import DRAIN_NODE_REASON_PREEMPTION
 
-    ray.init(log_to_driver=False)
-    (node,) = (node["NodeID"] for node in ray.nodes() if node["NodeManagerAddress"] == sys.argv[1] and node["Alive"])
-    server = GcsClient(address=ray.get_runtime_context().gcs_address)
-    print("ready", flush=True)
-    sys.stdin.readline()
-    print(server.drain_node(node, DRAIN_NODE_REASON_PREEMPTION, "a test", 0))
+    from sweeps.service.run.executor.cluster.preflight import ask
+    from sweeps.service.run.executor.ray_session import living_nodes, ray_session
+    from sweeps.service.run.preflight import Question
+
+    folder, second = sys.argv[1:]
+    with ray_session():
+        nodes, question = living_nodes(), Question(results=folder, mark=folder, store=folder)
+        others = {name: node for name, node in nodes.items() if name != second}
+        ask(others, question, seconds=120)  # they have Python then
+        print("ready", flush=True)
+        sys.stdin.readline()
+        answers = ask(nodes, question, seconds=10)
+        print(*(name for name, answer in answers.items() if answer.facts is not None), flush=True)
+        sys.stdin.readline()
+        server = GcsClient(address=ray.get_runtime_context().gcs_address)
+        print(server.drain_node(nodes[second].identity, DRAIN_NODE_REASON_PREEMPTION, "a test", 0), flush=True)
+        sys.stdin.readline()
 """
+"""Says which nodes answer, and later lets the second one drain: after a line each."""
 
 
-def test_a_node_that_drains_and_a_process_with_sigterm_hand_trials_back_and_a_killed_driver_doubles_no_record(
-    cluster: Cluster, second: Joined, tiny_store: Path, tmp_path: Path
-) -> None:
-    results, log = tmp_path / "results", tmp_path / "log"
-    line = line_of("drained", tiny_store, tmp_path, results, "box", "bell")
-    line += ["--tracking-uri", f"sqlite:///{tmp_path}/mlflow.db"]
-    program = [sys.executable, "-c", textwrap.dedent(DRAINING), second.address]
+@pytest.fixture(scope="module")
+def client(cluster: Cluster, second: Joined) -> Iterator[Callable[[], str]]:
+    """Lets the client take its next step, and returns its answer."""
+    program = [sys.executable, "-c", textwrap.dedent(CLIENT), str(cluster.folder), second.address]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     environment = small.environment(**cluster.environment)
-    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as draining:
-        assert draining.stdin is not None
-        assert draining.stdout is not None
-        assert draining.stdout.readline() == b"ready\n"
-        with small.started(line, log, **cluster.environment) as driver:
-            small.wait_until(lambda: len(begun(results)) == 2)
-            (elsewhere,) = set(begun(results)) & set(members(second.session))
-            (here,) = set(begun(results)) - {elsewhere}
-            raylet = second.raylet
-            draining.communicate(b"\n", timeout=60)
-            os.kill(here, signal.SIGTERM)
-            small.wait_until(lambda: all(len(states) >= 2 for states in small.statuses(results).values()))
-            small.wait_until(lambda: not Path(f"/proc/{raylet}").exists() or name(raylet) == "")
-            small.wait_until(lambda: len(begun(results)) == 3)
-            os.kill(driver.pid, signal.SIGKILL)
-    assert all(states[:2] == ["running", "stopped"] for states in small.statuses(results).values())
-    again = small.run(line, **cluster.environment)
-    assert again.returncode == 0, again.stderr
-    check(results, tiny_store, "box", "bell")
-    assert duplicates(tmp_path / "mlflow.db") == 0
-    assert list(steps(tmp_path / "mlflow.db", "train/loss/total").values()) == [list(range(1, EPOCHS + 1))] * 2
+    with subprocess.Popen(program, **pipes, text=True, bufsize=1, env=environment, cwd=small.ROOT) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+
+        def step() -> str:
+            process.stdin.write("\n")
+            return process.stdout.readline().strip()
+
+        try:
+            yield step
+        finally:
+            process.kill()
 
 
-def test_a_node_that_joins_is_refused_until_it_sees_the_results_folder_and_its_trial_resumes_after_its_death(
-    cluster: Cluster, tiny_store: Path
+def test_a_frozen_node_is_the_one_that_does_not_answer(
+    cluster: Cluster, second: Joined, client: Callable[[], str]
 ) -> None:
-    """Runs after the tests of the second node, which has drained."""
-    results, log = cluster.folder / "results", cluster.folder / "log"
-    line = [*line_of("moved", tiny_store, cluster.folder, results, "box", "bell"), "--tracking", "off"]
+    frozen = members(second.session)
+    for process in frozen:
+        os.kill(process, signal.SIGSTOP)
+    try:
+        assert client() == cluster.head
+    finally:
+        for process in frozen:
+            os.kill(process, signal.SIGCONT)
+
+
+def test_trials_of_nodes_that_drain_join_late_and_die_and_of_killed_processes_are_trained_once(
+    cluster: Cluster, second: Joined, client: Callable[[], str], tiny_store: Path, tmp_path: Path
+) -> None:
+    results, log, database = cluster.folder / "results", tmp_path / "log", tmp_path / "mlflow.db"
+    script = small.own_script(tmp_path, "moved", {"box": {}, "bell": {"mask.shape": "bell"}})
+    line = small.command(script, tiny_store, results, "--set", f"training.epochs={EPOCHS}")
+    line[line.index("--tracking-uri") + 1] = f"sqlite:///{database}"
+    second.see("umount", results)
     with small.started(line, log, **cluster.environment) as driver:
-        small.wait_until(lambda: bool(begun(results)))
-        (first,) = begun(results)
-        os.kill(first, signal.SIGSTOP)  # the head stays busy until the other node has come and gone
+        small.wait_until(lambda: len(begun(results)) == 2)
+        (elsewhere,) = set(begun(results)) & set(members(second.session))
+        (here,) = set(begun(results)) - {elsewhere}
+        raylet = second.raylet
+        assert client()  # the second node drains
+        os.kill(here, signal.SIGTERM)
+        small.wait_until(lambda: all(len(states) >= 2 for states in small.statuses(results).values()))
+        small.wait_until(lambda: not Path(f"/proc/{raylet}").exists() or name(raylet) == "")
+        small.wait_until(lambda: len(begun(results)) == 3)
+        (third,) = set(begun(results)) - {elsewhere, here}
+        os.kill(third, signal.SIGSTOP)  # the head stays busy until the other node has come and gone
         with cluster.joined(4, "results") as late:
             small.wait_until(lambda: f"node {late.address}: " in log.read_text())
             assert str(results) in log.read_text().partition(f" node {late.address}: ")[2].partition("\n")[0]
             late.see("umount", results)
             small.wait_until(lambda: bool(set(begun(results)) & set(members(late.session))))
-            (other,) = set(begun(results)) & set(members(late.session))
-        os.kill(first, signal.SIGCONT)
-        assert driver.wait(240) == 0, log.read_text()
+            (fourth,) = set(begun(results)) & set(members(late.session))
+        os.kill(third, signal.SIGCONT)
+        small.wait_until(lambda: ran_on(results, fourth)[-1] != fourth, 240)
+        os.kill(driver.pid, signal.SIGKILL)
+    assert all(states[:2] == ["running", "stopped"] for states in small.statuses(results).values())
+    again = small.run(line, **cluster.environment)
+    assert again.returncode == 0, again.stderr
     assert not list((cluster.folder / "other" / "results").iterdir())
-    runs = [
+    check(results, tiny_store, "box", "bell")
+    assert duplicates(database) == 0
+    assert list(steps(database, "train/loss/total").values()) == [list(range(1, EPOCHS + 1))] * 2
+
+
+def ran_on(results: Path, process: int) -> list[int]:
+    """The processes that began the trial that a process ran, in their order."""
+    every = [
         [record["pid"] for record in records if record.get("status") == "running"]
         for records in small.journals(results).values()
     ]
-    assert [len(processes) for processes in runs if other in processes] == [2], "its trial ran on both nodes"
-    check(results, tiny_store, "box", "bell")
-
-
-def line_of(sweep: str, store: Path, folder: Path, results: Path, *shapes: str) -> list[str]:
-    """The command line of a sweep without tracking."""
-    script = small.own_script(folder, sweep, {shape: {"mask.shape": shape} for shape in shapes})
-    line = small.command(script, store, results, "--set", f"training.epochs={EPOCHS}")
-    at = line.index("--tracking-uri")
-    return line[:at] + line[at + 2 :]
+    (found,) = (processes for processes in every if process in processes)
+    return found
 
 
 def begun(results: Path) -> list[int]:

@@ -118,7 +118,7 @@ def started(line: list[str], log: Path, **more: str) -> Iterator["subprocess.Pop
         process.wait()
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 240) -> None:
     """Polls a condition; fails after a time that only a hanging program needs."""
     deadline = time.monotonic() + seconds
     while not condition():
