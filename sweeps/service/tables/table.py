@@ -179,6 +179,7 @@ def make_table(
     names = [variant.name for variant in experiment.variants]
     default = names.index(experiment.default_row) if experiment.default_row is not None else None
     by_row = list(cells_by_row(experiment, cells).values())
+    found = [[results[cell.key] for cell in row] for row in by_row]
     columns = [_compared(default, column, by_row, results) for column in experiment.columns]
     compared = [column for column in columns if column.is_compared]
     decisive = next((column for column in columns if column.column.is_tested and any(column.values)), None)
@@ -210,12 +211,7 @@ def make_table(
             *(_extra_row(experiment, one) for one in extra),
         ),
         notes=Notes(
-            data=(
-                *data_notes(splits),
-                *undefined_notes(
-                    experiment.columns, experiment.variants, [[results[cell.key] for cell in row] for row in by_row]
-                ),
-            ),
+            data=(*data_notes(splits), *undefined_notes(experiment.columns, experiment.variants, found)),
             imported=tuple(imported_notes(imported.of(experiment.name))),
             baselines=tuple(baseline_notes(experiment.variants, experiment.columns, means, extra)),
             statistics=tuple(statistics_notes(experiment.default_row, compared)),

@@ -24,6 +24,8 @@ from sweeps.service.tables.standing import Standing
 from sweeps.service.tables.table import Table
 from sweeps.service.text import in_markdown
 from tests.helpers.planted_sweeps import Unfinished, make_sweep
+from tests.sweeps.small import ROOT
+from tests.sweeps.stats.test_comparisons import REAL
 
 MOF = Column(title="MoF", metric="mof")
 FRAMES = Column(title="MoF frames", metric="mof", prediction="frames")
@@ -83,6 +85,14 @@ def test_the_difference_of_the_two_best_rows_and_the_seeds_that_would_show_it_ar
     assert numbers(difference) == [1, 2, pytest.approx(mean, abs=0.005), 6, pytest.approx(deviation, abs=0.005)]
     smallest = pytest.approx(deviation * detectable_effect(6), abs=0.005)
     assert numbers(power) == [5, 80, seeds_for(mean / deviation), 6, smallest]
+
+
+def test_the_example_of_the_docs_is_what_these_results_give(tmp_path: Path) -> None:
+    with np.load(REAL) as arrays:
+        mof = arrays["scores"][:, 0]
+    notes = table_of(tmp_path, {"a": mof[:10].tolist(), "b": mof[10:].tolist()}).notes.seeds
+    page = (ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8")
+    assert "\n".join(notes[:2]) in page
 
 
 def test_deviations_over_seeds_and_over_splits_are_told_apart_and_errors_are_best_when_low(tmp_path: Path) -> None:
