@@ -64,9 +64,10 @@ def paired_difference(first: SeedValues, second: SeedValues) -> PairedDifference
     n_splits, n_seeds = common.values.shape[1:]
     if not n_seeds:
         return PairedDifference(n_seeds=0, n_splits=n_splits, reason="the two rows have no seed in common")
-    differences = rounded(common.values[0] - common.values[1], float(abs(common.values).max()))
-    by_seed, by_split = differences.mean(axis=0), differences.mean(axis=1)
-    mean = float(by_seed.mean())
+    largest = float(abs(common.values).max())
+    differences = common.values[0] - common.values[1]
+    by_seed, by_split = (rounded(differences.mean(axis=axis), largest) for axis in (0, 1))
+    mean = float(rounded(differences.mean(), largest))
     over_seeds = float(by_seed.std(ddof=1)) if n_seeds > 1 else None
     over_splits = float(by_split.std(ddof=1)) if n_splits > 1 else None
     needed = detectable = reason = None

@@ -104,4 +104,6 @@ def test_where_nothing_can_be_said_there_is_a_reason(
 def test_a_difference_of_zero_needs_no_number_of_seeds_but_has_a_smallest_one_that_is_seen() -> None:
     found = paired_difference(row([0.5, 0.6, 0.7]), row([0.6, 0.5, 0.7]))
     assert (found.mean, found.needed, found.reason) == (0.0, None, None)
+    rounding = paired_difference(row([0.3, 0.1, 0.2]), row([0.2, 0.15, 0.25]))
+    assert (rounding.mean, rounding.needed, rounding.reason) == (0.0, None, None)
     assert found.detectable == pytest.approx(0.1 * detectable_effect(3))

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from sweeps.service.plan.plan import Plan
+from sweeps.service.plan.plan import Plan, read_plan
 from sweeps.service.report.figures import plots as figures
 from sweeps.service.report.figures import style as figure_style
 from sweeps.service.report.figures.pictures import figure_data
@@ -19,10 +19,12 @@ from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.spec.figure import Figure
 from sweeps.service.stats.power import detectable_effect, seeds_for
+from sweeps.service.tables.best import finished_facts
 from sweeps.service.tables.latex import escaped
 from sweeps.service.tables.standing import Standing
 from sweeps.service.tables.table import Table
 from sweeps.service.text import in_markdown
+from sweeps.service.trials.results_folder import ResultsFolder
 from tests.helpers.planted_sweeps import Unfinished, make_sweep
 from tests.sweeps.small import ROOT
 from tests.sweeps.stats.test_comparisons import REAL
@@ -67,6 +69,12 @@ def planted(
 
 def table_of(results: Path, rows: Mapping[str, Sequence[float]], **more: object) -> Table:
     return Standing.of(planted(results, rows, **more)).tables["planted"]  # type: ignore[arg-type]
+
+
+def best_facts(results: Path) -> list[dict[str, object]]:
+    """What a notice says about the best rows of the sweep."""
+    standing = Standing.of(read_plan(ResultsFolder.at(results), "planted"))
+    return finished_facts(standing, interrupted=False, budget=())[1]["best"]  # type: ignore[no-any-return]
 
 
 def numbers(note: str) -> list[float]:
@@ -128,6 +136,7 @@ def test_a_table_whose_best_row_is_better_than_all_others_does_not_say_that_noth
     table = table_of(tmp_path, rows)
     assert [row.bold[0] for row in table.rows[:3]] == [True, False, False]
     assert "difference shown" not in " ".join(table.notes.seeds)
+    assert [best["is_shown"] for best in best_facts(tmp_path)] == [True]
     assert numbers(table.notes.seeds[1])[2:4] == [3, 5], "three seeds are enough, and five the fewest that are tested"
 
 
@@ -141,6 +150,7 @@ def lost(tmp_path_factory: pytest.TempPathFactory) -> Plan:
 def test_collapsed_seeds_are_counted_in_their_row_and_all_values_keep_them(lost: Plan) -> None:
     table = Standing.of(lost).tables["planted"]
     rows = {row.name: row for row in table.rows}
+    assert [best["is_shown"] for best in best_facts(lost.results.path)] == [False]
     assert rows["good"].collapsed == ()
     assert rows["unlucky"].collapsed == (("1", 3), ("1", 5))
     assert rows["dead"].collapsed_seeds == {1, 2, 3, 4, 5}
