@@ -37,8 +37,8 @@ def _power_notes(names: Sequence[str], column: Compared) -> Iterator[str]:
     title, sign = column.column.title, 1 if column.column.higher_is_better else -1
     means = {i: sign * statistics.fmean(_means(row).values()) for i, row in enumerate(column.values) if row}
     if len(means) < 2:
-        if len(names) > 1:
-            yield f"{title}: no difference shown, as no row but {names[min(means)]!r} has a value"
+        alone = f"no row but {names[min(means)]!r} has a value" if len(names) > 1 else "the table has one row"
+        yield f"{title}: no difference shown, as {alone}"
         return
     first, second = sorted(means, key=lambda i: -means[i])[:2]
     level = len(column.bold.level) - 1

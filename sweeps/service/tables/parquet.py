@@ -29,10 +29,10 @@ CELL_FIELDS = (
     pa.field("state", pa.string(), nullable=False),
     pa.field("reason", pa.string()),
     pa.field("training_seconds", pa.float64()),
-    pa.field("collapsed", pa.bool_(), nullable=False),
 )
-"""The columns before the scores. `prediction` is null if the columns of the row show several predictions; `collapsed`
-is false without a score, see `Row.collapsed`."""
+"""The columns before the scores. `prediction` is null if the columns of the row show several predictions."""
+COLLAPSED = pa.field("collapsed", pa.bool_(), nullable=False)
+"""Whether the trial has collapsed, see `Row.collapsed`; false without a score."""
 
 
 def write_trials(
@@ -41,7 +41,7 @@ def write_trials(
     tables: Mapping[str, tuple[Experiment, Sequence[Cell], Table]],
     results: Mapping[str, CellResult],
 ) -> None:
-    """Writes the file atomically: the `CELL_FIELDS`, then a column `PREDICTION.METRIC` for every score of any trial.
+    """Writes the file atomically: `CELL_FIELDS`, `COLLAPSED`, and a column `PREDICTION.METRIC` for each score.
 
     Scores are as in result.json (fractions, frames, seconds), null if they are undefined or the trial is not finished;
     `PREDICTION.inference_seconds` is per video.
@@ -57,9 +57,10 @@ def write_trials(
         collapsed = table.collapsed
         for cell in cells:
             is_collapsed = (cell.variant.labels, cell.split, cell.seed) in collapsed
-            rows.append(cell_row(sweep, name, shape, cell, results[cell.key]) | {"collapsed": is_collapsed})
-    scores = sorted({column for row in rows for column in row} - {field.name for field in CELL_FIELDS})
-    schema = pa.schema([*CELL_FIELDS, *(pa.field(name, pa.float64()) for name in scores)])
+            rows.append(cell_row(sweep, name, shape, cell, results[cell.key]) | {COLLAPSED.name: is_collapsed})
+    fields = (*CELL_FIELDS, COLLAPSED)
+    scores = sorted({column for row in rows for column in row} - {field.name for field in fields})
+    schema = pa.schema([*fields, *(pa.field(name, pa.float64()) for name in scores)])
     temporary = path.with_name(f".{path.name}")
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), temporary)
     temporary.replace(path)
