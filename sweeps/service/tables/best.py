@@ -16,6 +16,7 @@ from sweeps.service.plan.plan import Part, Plan
 from sweeps.service.plan.sweep_folder import Outcome
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.stats.summary import Summary
+from sweeps.service.tables.enough import others_text
 from sweeps.service.tables.notes import some_rows
 from sweeps.service.tables.standing import Standing
 from sweeps.service.tables.table import Row
@@ -207,9 +208,7 @@ def _summary_lines(standing: Standing, best: Best) -> Iterator[str]:
         f"{Summary(best.value, None, 1).text(unit)}"
     )
     if not best.is_shown:
-        others = (
-            f"from {best.n_level} of {best.n_others} other rows" if best.n_others else "as no other row has a value"
-        )
+        others = f"from {others_text(best.n_level, best.n_others)}" if best.n_others else "as no other row has a value"
         untested = "" if best.column.is_tested else f" ({best.column.title} is not tested)"
         yield f"  no difference shown {others}{untested}"
     if best.equal:

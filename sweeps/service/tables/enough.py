@@ -32,6 +32,17 @@ def seeds_notes(names: Sequence[str], column: Compared | None, collapsed: Sequen
         yield from _collapse_notes(names, column, collapsed)
 
 
+def others_text(count: int, of: int) -> str:
+    """Some of the other rows as text.
+
+    >>> others_text(1, 1), others_text(4, 4), others_text(1, 4)
+    ('the other row', 'all 4 other rows', '1 of 4 other rows')
+    """
+    if count < of:
+        return f"{count} of {of} other rows"
+    return "the other row" if of == 1 else f"all {of} other rows"
+
+
 def _power_notes(names: Sequence[str], column: Compared) -> Iterator[str]:
     """Whether a difference of the best rows is shown, that of the two best, and the seeds that would show it."""
     title, sign = column.column.title, 1 if column.column.higher_is_better else -1
@@ -41,8 +52,8 @@ def _power_notes(names: Sequence[str], column: Compared) -> Iterator[str]:
         yield f"{title}: no difference shown, as {alone}"
         return
     first, second = sorted(means, key=lambda i: -means[i])[:2]
-    level = len(column.bold.level) - 1
-    head = f"no difference shown between {names[first]!r} and {level} of {len(means) - 1} other rows; " if level else ""
+    level = others_text(len(column.bold.level) - 1, len(means) - 1)
+    head = f"no difference shown between {names[first]!r} and {level}; " if len(column.bold.level) > 1 else ""
     found = paired_difference(column.values[first], column.values[second])
     unit = column.column.shown_unit
     yield f"{title}: {head}{names[first]!r} less {names[second]!r}, the two best: {_difference(found, unit)}"

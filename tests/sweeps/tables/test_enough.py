@@ -109,7 +109,7 @@ def test_deviations_over_seeds_and_over_splits_are_told_apart_and_errors_are_bes
     difference, *_ = table_of(tmp_path, rows, columns=(TIME, ERROR), splits=("1", "2")).notes.seeds
     assert difference.startswith(f"{ERROR.title}: "), "times are not tested"
     assert re.findall(r"'(\w)' less '(\w)'", difference) == [("a", "b")]
-    _, _, mean, n_seeds, n_splits, over_seeds, over_splits = numbers(difference)
+    mean, n_seeds, n_splits, over_seeds, over_splits = numbers(difference)
     paired = -100 * (np.array(rows["a"]) - np.array(rows["b"]))
     assert (mean, n_seeds, n_splits) == (pytest.approx(paired.mean(), abs=0.005), 3, 2)
     assert (over_seeds, over_splits) == (pytest.approx(paired.std(ddof=1), abs=0.005), 0)
