@@ -183,7 +183,7 @@ def videos_of(store: Store, split: str, part: str) -> list[Video]:
         StoreError: no such part, or a training part that is too small for a validation part.
     """
     ids = held_out(store, split).validation if part == PART else store.split(split, part)
-    return [_video(store, id) for id in ids]
+    return [video_of(store, id) for id in ids]
 
 
 def training_videos_of(store: Store, split: str, scored: str = "test") -> list[Video]:
@@ -198,7 +198,7 @@ def training_videos_of(store: Store, split: str, scored: str = "test") -> list[V
         StoreError: no such split, or a training part that is too small for a validation part.
     """
     ids = held_out(store, split).rest if scored == PART else store.split(split, "train")
-    return [_video(store, id) for id in ids]
+    return [video_of(store, id) for id in ids]
 
 
 def scored_part(text: object, place: str = "part") -> ScoredPart:
@@ -214,7 +214,12 @@ def scored_part(text: object, place: str = "part") -> ScoredPart:
     raise InputError(Problem(rule="unknown", place=place, value=text, expected="test or validation"))
 
 
-def _video(store: Store, id: str) -> Video:
+def video_of(store: Store, id: str) -> Video:
+    """A recording of a store.
+
+    Raises:
+        StoreError: unknown recording.
+    """
     record = store.record(id)
 
     def read() -> NDArray[Any]:

@@ -41,7 +41,9 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser("evaluate", help="score a run on a store", description=DESCRIPTION, epilog=EXAMPLE)
     add_run(parser)
     add_data(parser)
-    parser.add_argument("--part", default="test", metavar="NAME", help="part of the split (default: test)")
+    parser.add_argument(
+        "--part", default="test", metavar="NAME", help="part of the split, such as validation (default: test)"
+    )
     parser.add_argument(
         "--task", choices=TASKS, default="segmentation",
         help="alignment: the true transcripts are given (default: segmentation)",
@@ -67,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     from mucon.evaluation import evaluate
     from mucon.library import load_predictor
     from mucon.plots import chosen_recordings, draw_evaluation, suffixes
-    from mucon.videos import check_same_data, videos_of, vocabulary_of
+    from mucon.videos import check_same_data, training_videos_of, videos_of, vocabulary_of
     from storage import open_store
 
     if args.figure is not None:
@@ -92,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         task=args.task,
         fps=store.manifest.fps,
         decoding=decoding,
-        training_videos=videos_of(store, args.split, "train") if needs_facts else [],
+        training_videos=training_videos_of(store, args.split, args.part) if needs_facts else [],
         threads=usable_cpus(),
     )
     show(evaluation, weights_sha256=predictor.weights_sha256(), as_json=args.json, details=args.details)

@@ -13,7 +13,7 @@ from mucon.device import usable_cpus
 from mucon.evaluation import evaluate
 from mucon.library import load_predictor
 from mucon.metrics.catalogue import printed_metrics
-from mucon.videos import check_same_data, videos_of, vocabulary_of
+from mucon.videos import check_same_data, training_videos_of, videos_of, vocabulary_of
 
 if TYPE_CHECKING:
     from storage import Store
@@ -124,7 +124,7 @@ def scored(folder: Path, store: Store, *, split: str, part: str = "test", runs: 
         predictor,
         videos_of(store, split, part),
         fps=store.manifest.fps,
-        training_videos=videos_of(store, split, "train"),
+        training_videos=training_videos_of(store, split, part),
         threads=usable_cpus(),
     )
     return scores_of(found.scores, found.per_video, split=split, part=part, runs=runs)

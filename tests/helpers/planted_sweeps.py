@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mucon.videos import ScoredPart
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import Part, Plan
 from sweeps.service.plan.recordings import SplitData
@@ -38,7 +39,8 @@ class Unfinished:
     reason: str | None = None
 
 
-def split_data(n_test: int) -> SplitData:
+def split_data(n_test: int, part: ScoredPart = "test") -> SplitData:
+    held_out = tuple(f"video-{i:02}" for i in range(n_test)) if part == "validation" else ()
     return SplitData(
         fingerprint="f",
         blind={"mof": 0.2, "boundary_error_frames": 30.0},
@@ -48,6 +50,8 @@ def split_data(n_test: int) -> SplitData:
         commonest_share=0.3,
         n_train=7,
         n_test=n_test,
+        validation=held_out,
+        validation_groups=("ann", "bo & co") if held_out else (),
     )
 
 
@@ -61,6 +65,7 @@ def make_sweep(
     n_videos: int = 12,
     videos_differ: bool = True,
     unfinished: Mapping[tuple[str, str, int], Unfinished] | None = None,
+    part: ScoredPart = "test",
 ) -> Plan:
     """Writes the trial directories and the plan of a sweep with one table.
 
@@ -73,6 +78,7 @@ def make_sweep(
         n_videos: test videos of each split.
         videos_differ: whether rows differ in each video, too; otherwise all rows have the same values per video.
         unfinished: (row, split, seed) -> state of a cell without a result.
+        part: the scored part of each split.
     """
     results_folder = ResultsFolder.at(results)
     cells = []
@@ -98,9 +104,10 @@ def make_sweep(
         name=experiment.name,
         title=experiment.title,
         parts=(Part(experiment=experiment, cells=tuple(cells), pooling=16),),
-        splits={split: split_data(n_videos) for split in splits},
+        splits={split: split_data(n_videos, part) for split in splits},
         results=results_folder,
         store="/data/stores/planted",
+        part=part,
     )
     plan.write()
     return plan

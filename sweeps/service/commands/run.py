@@ -149,6 +149,7 @@ def _run_here(
         splits=options.split or sweep.splits,
         results=results,
         device=placement.device,
+        part=options.part,
     )
     recipes = ", ".join(dict.fromkeys(recipe_name(_base(table, options)) for table in sweep.experiments))
     _print_header(plan, recipes, seeds, budget, console)
@@ -157,7 +158,8 @@ def _run_here(
 
         return dry_run(plan, trials, placement, budget, priority, price, console)
     shown = [redacted(word.replace(notify, HIDDEN) if notify else word) for word in words]
-    config = {"recipe": recipes, "seeds": seeds, "splits": list(plan.splits), "store": plan.store, "set": settings}
+    data = {"splits": list(plan.splits), "part": plan.part, "store": plan.store}
+    config = {"recipe": recipes, "seeds": seeds, **data, "set": settings}
     chosen = Options(
         device=options.device,
         cpus=options.cpus_per_trial,
@@ -213,6 +215,7 @@ def script_parser(sweep: Sweep, program: str | None) -> Parser:
         f"{sweep.demo_seeds} seeds)",
         allow_abbrev=False,  # what is sent, recorded or hidden of a command line goes by the whole names
     )
+    _add_recordings(parser.add_argument_group("which recordings"), sweep)
     _add_trainings(parser.add_argument_group("what is trained"), sweep)
     _add_placement(parser.add_argument_group("where and how"))
     _add_cluster(parser.add_argument_group("on a cluster"))
@@ -233,12 +236,22 @@ def script_parser(sweep: Sweep, program: str | None) -> Parser:
     return parser
 
 
-def _add_trainings(group: argparse._ActionsContainer, sweep: Sweep) -> None:
+def _add_recordings(group: argparse._ActionsContainer, sweep: Sweep) -> None:
     option = group.add_argument
     option("--store", type=Path, help="feature store with the recordings (default: the built-in demo)")
     option(
         "--split", nargs="+", metavar="NAME", help=f"splits of the store, or all (default: {' '.join(sweep.splits)})"
     )
+    option(
+        "--part",
+        choices=("test", "validation"),
+        default="test",
+        help="scored part of each split; validation is held out of the training part, by groups (default: test)",
+    )
+
+
+def _add_trainings(group: argparse._ActionsContainer, sweep: Sweep) -> None:
+    option = group.add_argument
     option(
         "--rows",
         nargs="+",
@@ -351,13 +364,14 @@ def _demo_store(console: Console) -> Path:
 
 
 def _print_header(plan: Plan, recipe: str, seeds: int, budget: Budget, console: Console) -> None:
+    from sweeps.service.plan.recordings import validation_lines
     from sweeps.service.run.executor.cluster.submission import sender_lines
 
     say(console, f"{plan.name}: {plan.title}")
     rows = sum(len(part.experiment.variants) for part in plan.parts)
     size = f"recipe {recipe}, {rows} rows, {seeds} seeds"
     say(console, f"store {plan.store}, split {', '.join(plan.splits)}, {size}")
-    for line in budget.lines():
+    for line in (*validation_lines(plan.splits), *budget.lines()):
         say(console, line)
     for line in (*(f"warning: {problem}" for problem in plan.warnings), *sender_lines(os.environ)):
         say(console, line)

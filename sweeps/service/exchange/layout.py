@@ -31,7 +31,6 @@ TIME = pa.timestamp("ms")
 FIELDS = (
     pa.field("kind", pa.string(), nullable=False),
     *(pa.field(field.name, field.type) for field in CELL_FIELDS),
-    pa.field("part", pa.string()),
     pa.field("epochs", pa.int64()),
     pa.field("started", TIME),
     pa.field("ended", TIME),

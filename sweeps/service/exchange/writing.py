@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from mucon.config import flatten
 from mucon.errors import InputError, Problem
+from mucon.videos import ScoredPart
 from sweeps.service.exchange.layout import (
     CONTENT_KEY,
     DIGEST_KEY,
@@ -83,7 +84,7 @@ def write_results(
     """
     cells = {cell.key: cell for _, of_table in tables.values() for cell in of_table}
     left_out: list[str] = []
-    trials = _trials(sweep, tables, results, reading, left_out)
+    trials = _trials(sweep, tables, results, reading, left_out, content["plan"]["part"])
     scores = {
         f"{prediction}.{metric}": pa.float64()
         for result in results.values()
@@ -159,6 +160,7 @@ def _trials(
     results: Mapping[str, CellResult],
     reading: Callable[[str], TrialReading],
     left_out: list[str],
+    part: ScoredPart,
 ) -> list[dict[str, Any]]:
     """A row for each cell of each table."""
     facts: dict[str, dict[str, Any]] = {}
@@ -176,7 +178,7 @@ def _trials(
                 for metric, count in counts.items()
             ]
             more = {"test_videos": result.n_videos, "undefined": undefined}
-            rows.append({**cell_row(sweep, name, shape, cell, result), **more, **facts[cell.identity]})
+            rows.append({**cell_row(sweep, name, shape, cell, result, part), **more, **facts[cell.identity]})
     return rows
 
 
@@ -189,7 +191,6 @@ def _facts(reading: TrialReading) -> dict[str, Any]:
     packages = environment.get("packages", {})
     has_ended = bool(statuses) and statuses[-1]["status"] != State.RUNNING
     return {
-        "part": _text(reading.trial.get("part")),
         "epochs": reading.n_epochs,
         "started": statuses[0]["timestamp"] if statuses else None,
         "ended": statuses[-1]["timestamp"] if has_ended else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -291,9 +291,37 @@ def make_plan(
         results=results,
         store=absolute(store),
         part=part,
-        warnings=(*precision_problems(configs, device), *warm_start_problems(trials.values())),
+        warnings=(
+            *precision_problems(configs, device),
+            *warm_start_problems(trials.values()),
+            *_other_parts(results, experiment.name, absolute(store), data),
+        ),
     )
     return plan, trials
+
+
+def _other_parts(results: ResultsFolder, name: str, store: str, splits: Mapping[str, SplitData]) -> Iterator[Problem]:
+    """One problem per earlier plan and split whose validation part has other recordings.
+
+    Args:
+        results: the results folder.
+        name: name of the sweep; its own earlier plan counts with any store.
+        store: absolute path of the store.
+        splits: facts of each split by name.
+    """
+    if not any(split.validation for split in splits.values()):
+        return
+    for folder in results.sweeps(FILE):
+        try:
+            plan = read_json(folder / FILE, versions=(FORMAT_VERSION,), hint=HINT, shape=SHAPE)
+        except InputError:  # the command that reads the plan reports it
+            continue
+        for split, data in splits.items() if store == plan["store"] or name == folder.name else ():
+            earlier = plan["splits"].get(split, {}).get("validation") or data.validation
+            if differing := sorted({*earlier} ^ {*data.validation}):
+                message = f"the validation part has other recordings than in sweep {folder.name}: {some(differing)}"
+                hint = "do not compare their scores"
+                yield Problem(rule="mismatch", place=f"split {split}", value=differing, message=message, hint=hint)
 
 
 def _fingerprints(facts: Mapping[str, SplitFacts]) -> Callable[[str, Config, int], str]:

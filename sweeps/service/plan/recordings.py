@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 from mucon.baselines import alignment_baseline, blind_baseline, pooling_ceiling
 from mucon.checkpoint_files import of_run, trained_on
-from mucon.errors import InputError, Problem
+from mucon.errors import InputError, Problem, some
 from mucon.identity.fingerprint import VideoFacts, data_fingerprint
 from mucon.identity.trained_on import seen_problem
 from mucon.metrics.alignment import alignment_scores
@@ -63,6 +63,13 @@ class SplitData:
         """The inverse of `dataclasses.asdict`, also after a way through JSON."""
         values: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in value.items()}
         return cls(**values)
+
+    @property
+    def held_out(self) -> str:
+        """Size and groups of the validation part as text; without groups, its recordings."""
+        names, kind = (self.validation_groups, "group") if self.validation_groups else (self.validation, "video")
+        named = f"{kind}{'s' * (len(names) > 1)} {some(names)}"
+        return f"{self.n_test} of the {self.n_train + self.n_test} videos outside the test part, {named}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +204,16 @@ def split_names(store: Store, part: ScoredPart = "test") -> tuple[str, ...]:
     parts = {name.rpartition(":")[::2] for name in store.parts}
     asked = {"train", "test"} if part == "test" else {"train"}
     return tuple(sorted(name for name in {name for name, _ in parts} if {(name, one) for one in asked} <= parts))
+
+
+def validation_lines(splits: Mapping[str, SplitData]) -> Iterator[str]:
+    """Which recordings the validation parts have, and which of their actions training does not see."""
+    for name, split in splits.items():
+        if split.validation:
+            yield f"scores on the validation part of split {name}: {split.held_out}"
+        if split.validation_only:
+            only = some(split.validation_only)
+            yield f"actions in the validation part of split {name} that its training does not see: {only}"
 
 
 def absolute(path: Path) -> str:

@@ -15,6 +15,7 @@ from sweeps.service.report.figures.picture import Picture
 from sweeps.service.report.figures.style import BAR, INK, PALE, PAPER, RULE
 from sweeps.service.report.page_tables import Head, Item, score_table, sortable, trials_table
 from sweeps.service.report.trainings import Training, score_columns, scored_trials
+from sweeps.service.tables.best import choice
 from sweeps.service.tables.standing import Standing
 from sweeps.service.text import param_text
 from sweeps.service.triage.failures import failure_lines, failures_of
@@ -22,7 +23,7 @@ from sweeps.service.trials.folder import State
 
 _HERE = Path(__file__).parent
 _TRIAL_NOTES = (
-    "scores are those of the test part; training loss and training MoF are those of the last epoch that measured them",
+    "training loss and training MoF are those of the last epoch that measured them",
     "s/epoch is the median over the epochs of a trial, which the start of its process hardly changes",
     "folders are relative to this page in the results folder; commands run in the environment of the sweep",
 )
@@ -125,6 +126,8 @@ def _about(plan: Plan, trainings: Mapping[str, Training]) -> Iterator[str]:
     states = Counter(training.state for training in trainings.values())
     counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     yield f"<p>Sweep <strong>{escape(plan.name)}</strong>: {len(trainings)} trials ({counts})</p>"
+    if made := choice(plan):
+        yield f"<p>{escape(made[0].upper() + made[1:])}.</p>"
     if record is not None:
         yield f"<p>First run {escape(record.created or '')} as <code>{escape(record.sweep.command)}</code></p>"
     links = read_links(plan.folder)
@@ -171,7 +174,7 @@ def _other_sections(standing: Standing, trainings: Mapping[str, Training]) -> It
         items = "".join(f"<li class=missing>{'<br>'.join(lines)}</li>" for lines in causes)
         yield "failures", f"Causes of failures ({len(groups)})", f"<ul class='notes'>{items}</ul>"
     table = trials_table(scored_trials(standing, trainings), score_columns(plan))
-    yield "trials", "Trials", table + notes(_TRIAL_NOTES)
+    yield "trials", "Trials", table + notes((f"scores are those of the {plan.part} part", *_TRIAL_NOTES))
     yield "configuration", "Configuration", "\n".join(_configuration(plan, trainings))
     yield "environment", "Environment", _environment(trainings)
 

@@ -8,7 +8,6 @@ from pathlib import Path, PurePath
 
 from rich.console import Console
 
-from mucon.videos import videos_of
 from storage import open_store
 from sweeps.service.plan.plan import Plan
 from sweeps.service.plan.sweep_folder import read_links
@@ -42,7 +41,7 @@ def write_report(standing: Standing) -> dict[str, Path]:
         File name -> path, without the plan.
 
     Raises:
-        InputError: a figure names a recording that is not in the test part.
+        InputError: a figure names a recording that is not scored.
     """
     plan, shows = standing.plan, shown(standing)
     if (current := read_current(plan.folder, shows)) is not None:
@@ -110,14 +109,14 @@ def check_figures(plan: Plan) -> None:
     """Checks before training that the figures can be drawn afterwards.
 
     Raises:
-        InputError: a figure names a recording that is not in the test part.
+        InputError: a figure names a recording that is not scored.
     """
     for part in plan.parts:
         shape = part.experiment.figure
         if shape is not None and shape.recordings:
             split = part.cells[0].split
-            test = [video.id for video in videos_of(open_store(plan.store), split, plan.part)]
-            chosen_recordings(shape, test, split)
+            scored = plan.splits[split].validation or open_store(plan.store).split(split, "test")
+            chosen_recordings(shape, scored, split, plan.part)
 
 
 def write_tables(standing: Standing, folder: Path) -> dict[str, Path]:
@@ -132,5 +131,5 @@ def write_tables(standing: Standing, folder: Path) -> dict[str, Path]:
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
     shapes = {part.experiment.name: (part.experiment, part.cells, standing.table(part)) for part in plan.parts}
-    write_trials(folder / "trials.parquet", plan.name, shapes, standing.results)
+    write_trials(folder / "trials.parquet", plan.name, shapes, standing.results, plan.part)
     return {name: folder / name for name in (*texts, "trials.parquet")}

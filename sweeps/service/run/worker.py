@@ -28,6 +28,7 @@ from mucon.training_config import CHECKPOINT_SECONDS
 from mucon.videos import Video, source_of, training_videos_of, videos_of, vocabulary_of
 from storage import Store, failpoints, open_store
 from storage.fencing import SupersededError
+from storage.held_out import held_out
 from sweeps.service.plan.recordings import split_facts
 from sweeps.service.run.budget.usage import Account
 from sweeps.service.run.reasons import reason_of
@@ -202,10 +203,13 @@ class _Attempt:
     def _train_and_evaluate(self, command: str) -> None:
         try:
             store = open_store(self.trial.store)
+            facts: dict[str, Any] = {"dim": store.manifest.dim, "dtype": store.manifest.dtype}
+            if self.trial.part == "validation":
+                facts["validation"] = held_out(store, self.trial.split).validation
         except Exception:
             self._record_start(command, {})
             raise
-        self._record_start(command, {"data": {"dim": store.manifest.dim, "dtype": store.manifest.dtype}})
+        self._record_start(command, {"data": facts})
         self._check_data(store)
         failpoints.reach(f"sweeps.worker.begun.{self.trial.identity}")
         try:

@@ -23,7 +23,7 @@ class Figure:
         y: title of the column on the y axis; None for the first column.
         x: title of a label column that contains numbers (`curve`), or title of a column (`scatter`).
         x_title: label of the x axis; `x` if None.
-        recordings: ids of the recordings whose segmentations are drawn; if empty, the first ones of the test part.
+        recordings: ids of the recordings whose segmentations are drawn; if empty, the first ones of the scored part.
         n_recordings: number of recordings if `recordings` is empty.
     """
 

@@ -88,7 +88,7 @@ def _tested(
     first, second = ({row["id"]: row.get(prediction, {}) for row in rows} for rows in pair)
     common = sorted(first.keys() & second.keys())
     if not common:
-        message = "the two models have no test video in common"
+        message = "the two models have no scored video in common"
         raise InputError(Problem(rule="mismatch", place="test videos", value=0, message=message))
     compared = []
     for metric in metrics:
@@ -158,7 +158,7 @@ def wilcoxon_over_videos(
     shared = Outcome(test=WILCOXON, n=n, counted=counted, smallest_p=smallest, comparisons=comparisons)
     if smallest * comparisons >= LEVEL:
         needed = next(v for v in itertools.count(1) if _smallest_signed_rank_p(v) * comparisons < LEVEL)
-        videos = count_text(n_videos, "test video")
+        videos = count_text(n_videos, "video")
         return replace(shared, reason=too_few(videos, smallest, comparisons, count_text(needed, "video")))
     if not n:
         return replace(shared, statistic=0.0, p=1.0)

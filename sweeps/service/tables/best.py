@@ -103,14 +103,27 @@ def best_lines(standing: Standing) -> list[str]:
     The row is called the best one only if it is shown to be better than all others.
 
     Returns:
-        Lines for the terminal; none for a table without values.
+        Lines for the terminal; none for a table without values. If there are any, the last one says on which part of
+        the splits the rows are compared.
     """
-    return [
+    lines = [
         line
         for part in standing.plan.parts
         if (best := best_of(standing, part)) is not None
         for line in _summary_lines(standing, best)
     ]
+    made = choice(standing.plan)
+    return [*lines, f"  choice:   {made}"] if lines and made else lines
+
+
+def choice(plan: Plan) -> str:
+    """On which part of the splits the best row is chosen; empty for a sweep whose tables have one row."""
+    if all(len(part.experiment.variants) < 2 for part in plan.parts):
+        return ""
+    if plan.part == "validation":
+        return "the rows are compared on the validation part, without any test recording"
+    too_high = "so the score of the best one is too high for new recordings"
+    return f"the rows are compared on the test part, {too_high}; --part validation leaves that part out"
 
 
 def command_lines(standing: Standing) -> list[str]:
@@ -127,7 +140,8 @@ def outcome_of(standing: Standing) -> Outcome:
     """What a sweep has found: scores of the best row of each table, and numbers of rows, seeds and trials.
 
     The names of the metrics are `best/PREDICTION/METRIC`, with `_std` for the deviation over seeds, and
-    `best/TABLE/PREDICTION/METRIC` in a sweep with several tables.
+    `best/TABLE/PREDICTION/METRIC` in a sweep with several tables. On the validation part, they begin with
+    `best/validation/`.
     """
     plan = standing.plan
     metrics: dict[str, float] = {
@@ -136,7 +150,8 @@ def outcome_of(standing: Standing) -> Outcome:
         "sweep/trials": len(plan.rows),
         "sweep/evaluations_finished": sum(result.is_finished for result in standing.results.values()),
     }
-    tags = {}
+    tags: dict[str, str] = {"part": plan.part}
+    group = "best" if plan.part == "test" else f"best/{plan.part}"
     for part in plan.parts:
         best = best_of(standing, part)
         if best is None:
@@ -145,7 +160,7 @@ def outcome_of(standing: Standing) -> Outcome:
         tags[f"best_row{f'.{part.experiment.name}' if table else ''}"] = best.row.name
         for column, summary in zip(part.experiment.columns, best.row.summaries, strict=True):
             if summary is not None:
-                name = f"best/{table}{'/'.join(column.of(best.cell.variant))}"
+                name = f"{group}/{table}{'/'.join(column.of(best.cell.variant))}"
                 metrics |= {name: summary.mean} | ({} if summary.std is None else {f"{name}_std": summary.std})
     return Outcome(metrics=metrics, tags=tags)
 
@@ -192,6 +207,7 @@ def commands_of(plan: Plan, part: Part, cell: Cell) -> dict[str, str]:
     ]
     task = [] if cell.variant.task == "segmentation" else ["--task", cell.variant.task]
     where = ["--store", plan.store, "--split", cell.split]
+    where += [] if plan.part == "test" else ["--part", plan.part]
     prediction = ["--prediction", cell.variant.prediction] if cell.variant.prediction else []
     return {
         "evaluate": shlex.join(["mucon", "evaluate", run, *where, *task, *settings]),

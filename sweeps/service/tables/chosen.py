@@ -43,11 +43,17 @@ class Chosen:
     @property
     def selection(self) -> str:
         """How the model was chosen, for its card."""
-        cell = self.cells[0]
+        cell, plan = self.cells[0], self.standing.plan
+        held_out = ""
+        if plan.part == "validation":
+            held_out = (
+                f" It was not trained on that part ({plan.splits[cell.split].held_out}). No test recording took part "
+                "in the choice."
+            )
         return (
-            f"Chosen by {self.metric} on the test part of split {cell.split}, among {self.n_compared} trainings of the "
-            f"sweep {self.standing.plan.name}, row {cell.variant.name!r}. A score by which a model is chosen is "
-            f"too high for new recordings."
+            f"Chosen by {self.metric} on the {plan.part} part of split {cell.split}, among {self.n_compared} trainings "
+            f"of the sweep {plan.name}, row {cell.variant.name!r}.{held_out} A score by which a model is chosen is too "
+            "high for new recordings."
         )
 
     def trainings(self, *, ensemble: bool) -> dict[str, Saved]:
@@ -66,7 +72,14 @@ class Chosen:
         results = [self._result(cell) for cell in self.cells]
         best, cell = results[0], self.cells[0]
         runs = [one.identity for one in self.cells]
-        own = scores_of(best["scores"], best["per_video"], split=cell.split, task=cell.variant.task, runs=runs)
+        own = scores_of(
+            best["scores"],
+            best["per_video"],
+            split=cell.split,
+            part=self.standing.plan.part,
+            task=cell.variant.task,
+            runs=runs,
+        )
         return [replace(one, over_seeds=_over_seeds(one, [result["scores"] for result in results])) for one in own]
 
     def with_seeds(self, scores: Sequence[Score]) -> list[Score]:

@@ -52,9 +52,9 @@ _ANY_SPECIAL = re.compile("|".join([*map(re.escape, _SPECIAL), r"[^\x00-\x7f]"])
 def latex(table: Table, data: str = "") -> str:
     """The table as a `table` environment with the label `tab:NAME`; requires the packages booktabs and graphicx.
 
-    The caption names the data, the number of seeds and what the numbers are. A table wider than the text is scaled
-    down. All notes precede it as comments; the notes about data and tests and the number of cells without a value are
-    printed below it.
+    The caption names the data, the validation part if that is scored, the number of seeds and what the numbers are. A
+    table wider than the text is scaled down. All notes precede it as comments; the notes about data and tests and the
+    number of cells without a value are printed below it.
 
     Args:
         table: the table.
@@ -89,6 +89,7 @@ def _caption(table: Table, data: str) -> str:
     counts = sorted({summary.n for row in own for summary in row.summaries if summary})
     title = escaped(table.title.rstrip("."))
     parts = [title] + ([f"Data: {escaped(data)}"] if data else [])
+    parts += ["Scores on the validation part of the training data"] if table.part == "validation" else []
     if counts:
         seeds = f"$n = {counts[0]}$" if len(counts) == 1 else f"$n = {counts[0]}$ to ${counts[-1]}$"
         values = r"Mean\textsubscript{$\pm$std}" if counts[-1] > 1 else "Values"

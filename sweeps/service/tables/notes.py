@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from mucon.videos import ScoredPart
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.imported import ImportedRow, Source
-from sweeps.service.plan.recordings import SplitData
+from sweeps.service.plan.recordings import SplitData, validation_lines
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.stats.comparisons import Bold, Comparison, SeedValues, common_seeds
 from sweeps.service.stats.ranking import ranking
@@ -26,7 +27,7 @@ class Notes:
     """The notes under a table, by kind.
 
     Attributes:
-        data: size and most frequent action of each split, and the test videos that a column excludes.
+        data: size and most frequent action of each split, and the scored videos that a column excludes.
         imported: where rows with results from elsewhere come from.
         baselines: rows that are not better than a feature-free baseline.
         statistics: meaning of bold, rows that the seeds cannot separate, and the scope of the tests.
@@ -78,27 +79,32 @@ class Compared:
         return self.bold.best is not None
 
 
-def data_notes(splits: Mapping[str, SplitData]) -> Iterator[str]:
-    """Size and most frequent action of each split."""
+def data_notes(splits: Mapping[str, SplitData], part: ScoredPart) -> Iterator[str]:
+    """Size and most frequent action of each split, and which recordings its validation part has if that is scored."""
     for name, split in splits.items():
         known = split.n_test_with_lengths
         lengths = "" if known is None else f", {known or 'none'} of them with true lengths"
         frequent = ""
         if split.commonest_share is not None:
-            share = f"{100 * split.commonest_share:.1f} % of the test frames"
+            share = f"{100 * split.commonest_share:.1f} % of the {part} frames"
             frequent = f"; most frequent action {split.commonest!r} has {share}"
-        yield f"split {name}: {split.n_train} training and {split.n_test} test videos{lengths}{frequent}"
+        yield f"split {name}: {split.n_train} training and {split.n_test} {part} videos{lengths}{frequent}"
+    yield from validation_lines(splits)
 
 
 def undefined_notes(
-    columns: Sequence[Column], variants: Sequence[Variant], by_row: Sequence[Sequence[CellResult]]
+    columns: Sequence[Column],
+    variants: Sequence[Variant],
+    by_row: Sequence[Sequence[CellResult]],
+    part: ScoredPart,
 ) -> Iterator[str]:
-    """The largest number of test videos in which a column is undefined, by row; equal columns share a note.
+    """The largest number of scored videos in which a column is undefined, by row; equal columns share a note.
 
     Args:
         columns: all columns of the table.
         variants: the rows.
         by_row: the results of each row.
+        part: the scored part.
     """
     titles: dict[str, list[str]] = {}
     for column in columns:
@@ -112,7 +118,7 @@ def undefined_notes(
         if counted:
             titles.setdefault(counted, []).append(column.title)
     for counted, names in titles.items():
-        yield f"test videos that are undefined and excluded from {', '.join(names)}: {counted}"
+        yield f"{part} videos that are undefined and excluded from {', '.join(names)}: {counted}"
 
 
 def imported_notes(rows: Sequence[ImportedRow]) -> Iterator[str]:

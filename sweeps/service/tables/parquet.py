@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mucon.videos import ScoredPart
 from sweeps.service.plan.cells import Cell
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.tables.table import Table
@@ -23,6 +24,7 @@ CELL_FIELDS = (
     pa.field("prediction", pa.string()),
     pa.field("task", pa.string(), nullable=False),
     pa.field("split", pa.string(), nullable=False),
+    pa.field("part", pa.string(), nullable=False),
     pa.field("seed", pa.int64(), nullable=False),
     pa.field("identity", pa.string(), nullable=False),
     pa.field("evaluation", pa.string(), nullable=False),
@@ -40,6 +42,7 @@ def write_trials(
     sweep: str,
     tables: Mapping[str, tuple[Experiment, Sequence[Cell], Table]],
     results: Mapping[str, CellResult],
+    part: ScoredPart,
 ) -> None:
     """Writes the file atomically: `CELL_FIELDS`, `COLLAPSED`, and a column `PREDICTION.METRIC` for each score.
 
@@ -51,13 +54,15 @@ def write_trials(
         sweep: name of the sweep.
         tables: name -> the table's shape and cells, and the table.
         results: state and scores of each cell, by key.
+        part: the part of each split that is scored.
     """
     rows = []
     for name, (shape, cells, table) in tables.items():
         collapsed = table.collapsed
         for cell in cells:
             is_collapsed = (cell.variant.labels, cell.split, cell.seed) in collapsed
-            rows.append(cell_row(sweep, name, shape, cell, results[cell.key]) | {COLLAPSED.name: is_collapsed})
+            row = cell_row(sweep, name, shape, cell, results[cell.key], part)
+            rows.append(row | {COLLAPSED.name: is_collapsed})
     fields = (*CELL_FIELDS, COLLAPSED)
     scores = sorted({column for row in rows for column in row} - {field.name for field in fields})
     schema = pa.schema([*fields, *(pa.field(name, pa.float64()) for name in scores)])
@@ -66,7 +71,9 @@ def write_trials(
     temporary.replace(path)
 
 
-def cell_row(sweep: str, table: str, shape: Experiment, cell: Cell, result: CellResult) -> dict[str, Any]:
+def cell_row(
+    sweep: str, table: str, shape: Experiment, cell: Cell, result: CellResult, part: ScoredPart
+) -> dict[str, Any]:
     """A cell as the values of `CELL_FIELDS` and of the columns of its scores."""
     scores = {
         f"{prediction}.{metric}": value
@@ -84,6 +91,7 @@ def cell_row(sweep: str, table: str, shape: Experiment, cell: Cell, result: Cell
         "prediction": row.prediction,
         "task": row.task,
         "split": cell.split,
+        "part": part,
         "seed": cell.seed,
         "identity": cell.identity,
         "evaluation": cell.evaluation,

@@ -44,7 +44,13 @@ class Standing:
         """Makes the tables of results, and of imported rows, that have been read."""
         tables = {
             part.experiment.name: make_table(
-                part.experiment, part.cells, results, plan.splits, pooling=part.pooling, imported=imported
+                part.experiment,
+                part.cells,
+                results,
+                plan.splits,
+                pooling=part.pooling,
+                imported=imported,
+                part=plan.part,
             )
             for part in plan.parts
         }

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from mucon.videos import ScoredPart
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.imported import Imported, ImportedRow
 from sweeps.service.plan.recordings import SplitData
@@ -134,6 +135,7 @@ class Table:
         columns: the scores.
         rows: rows of the experiment, imported rows, the feature-free baselines, then the ceiling of `frames`.
         notes: notes under the table.
+        part: the part of each split that is scored.
     """
 
     name: str
@@ -142,6 +144,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     notes: Notes
+    part: ScoredPart = "test"
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -162,6 +165,7 @@ def make_table(
     *,
     pooling: int | None = None,
     imported: Imported = NOTHING_IMPORTED,
+    part: ScoredPart = "test",
 ) -> Table:
     """Makes the table of an experiment from the results so far.
 
@@ -175,6 +179,7 @@ def make_table(
         splits: facts of each split by name.
         pooling: frames per latent frame in the base configuration, for the ceiling of `frames`; None: no ceiling.
         imported: rows with results from elsewhere, which are neither tested nor bold.
+        part: the part of each split that is scored.
     """
     names = [variant.name for variant in experiment.variants]
     default = names.index(experiment.default_row) if experiment.default_row is not None else None
@@ -211,7 +216,7 @@ def make_table(
             *(_extra_row(experiment, one) for one in extra),
         ),
         notes=Notes(
-            data=(*data_notes(splits), *undefined_notes(experiment.columns, experiment.variants, found)),
+            data=(*data_notes(splits, part), *undefined_notes(experiment.columns, experiment.variants, found, part)),
             imported=tuple(imported_notes(imported.of(experiment.name))),
             baselines=tuple(baseline_notes(experiment.variants, experiment.columns, means, extra)),
             statistics=tuple(statistics_notes(experiment.default_row, compared)),
@@ -224,6 +229,7 @@ def make_table(
             ),
             n_missing=sum(not results[cell.key].is_finished for cell in cells),
         ),
+        part=part,
     )
 
 

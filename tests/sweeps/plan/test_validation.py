@@ -96,3 +96,17 @@ def test_a_store_without_lengths_has_a_validation_part_too(tmp_path):
     data = split_data(store, "1", part="validation")
     assert (data.n_train, data.n_test, data.n_test_with_lengths) == (5, 1, 0)
     assert "matching_score" in data.blind
+
+
+def test_a_plan_whose_validation_part_has_other_recordings_than_an_earlier_one_says_so(store, tmp_path):
+    plan, _ = planned(store, tmp_path)
+    plan.write()
+    assert planned(store, tmp_path)[0].warnings == ()
+    path = plan.folder / "plan.json"
+    written = json.loads(path.read_text())
+    (first, *_) = held = written["splits"]["1"]["validation"]
+    written["splits"]["1"]["validation"] = ["video_10", *held[1:]]
+    path.write_text(json.dumps(written))
+    (problem,) = planned(store, tmp_path)[0].warnings
+    assert (problem.rule, problem.place, problem.value) == ("mismatch", "split 1", sorted([first, "video_10"]))
+    assert planned(store, tmp_path, "test")[0].warnings == ()

@@ -35,11 +35,12 @@ def test_the_end_of_a_sweep_names_the_best_row_first_and_the_notes_last(standing
     lines = printed(standing, terminal=False).splitlines()
     folder = standing.plan.folder
     page = folder / "planted_page.html"
-    (best, shown_or_not, report, *rest) = lines
+    (best, shown_or_not, choice, report, *rest) = lines
     assert shown_or_not.split()[:3] == ["no", "difference", "shown"]
     row, trial = best.split("; ")
     assert row.split() == ["best", "mean:", "hundred,", "MoF", "99.6±0.1", "(2", "seeds)"]
     assert trial.startswith("best trial: ")
+    assert choice.split()[:2] == ["choice:", "the"]
     assert report.split() == ["report:", str(page)]
     assert page.exists()
     heads = [line.strip().partition(":")[0] for line in rest]

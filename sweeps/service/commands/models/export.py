@@ -98,7 +98,8 @@ def write_chosen(
     def scores(folder: Path) -> list[Score]:
         if not options.ensemble:
             return found.scores()
-        return found.with_seeds(scored(folder, open_store(plan.store), split=options.split, runs=list(trainings)))
+        store, runs = open_store(plan.store), list(trainings)
+        return found.with_seeds(scored(folder, store, split=options.split, part=plan.part, runs=runs))
 
     exported.write(
         target,

@@ -54,6 +54,7 @@ def run(options: argparse.Namespace) -> int:
             "sweep": options.name,
             "row": cells[0].variant.name,
             "split": cells[0].split,
+            "part": trial["part"],
             "seeds": ", ".join(str(cell.seed) for cell in cells),
             "chosen_by": options.best,
         }

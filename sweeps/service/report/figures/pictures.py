@@ -49,7 +49,7 @@ def pictures_of(part: Part, standing: Standing, trainings: Mapping[str, Training
         trainings: trainings by identity.
 
     Raises:
-        InputError: a figure names a recording that is not in the test part.
+        InputError: a figure names a recording that is not scored.
     """
     shape = part.experiment.figure or Figure()
     name, table = part.experiment.name, standing.table(part)
@@ -127,9 +127,9 @@ def with_unit(title: str, unit: Unit) -> str:
 
 
 def about_data(plan: Plan) -> str:
-    """Data set, splits and numbers of test videos of a sweep."""
-    tests = ", ".join(f"split {name}: {split.n_test} test videos" for name, split in plan.splits.items())
-    return f"{PurePath(plan.store).name}, {tests}"
+    """Data set, splits and numbers of scored videos of a sweep."""
+    scored = ", ".join(f"split {name}: {split.n_test} {plan.part} videos" for name, split in plan.splits.items())
+    return f"{PurePath(plan.store).name}, {scored}"
 
 
 def _on_curve(experiment: Experiment, row: Variant) -> dict[str, str]:

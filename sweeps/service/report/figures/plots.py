@@ -69,7 +69,7 @@ class Data:
         x_title: title of the other axis, with its unit.
         levels: name -> value of the baselines and the ceiling.
         top: upper bound of the values, whose lower bound is 0; None if there is none.
-        about: data set, split and number of test videos, printed above the axes.
+        about: data set, split and number of scored videos, printed above the axes.
         numbers: label on the x axis of a curve -> number of its setting; if empty, the numbers in the labels.
     """
 

@@ -8,7 +8,7 @@ from typing import Any
 from mucon.errors import InputError, Problem, nearest
 from mucon.plots import segmentation_figure
 from mucon.segments import Segmentation
-from mucon.videos import videos_of, vocabulary_of
+from mucon.videos import ScoredPart, video_of, vocabulary_of
 from mucon.vocabulary import Vocabulary
 from storage import StoreError, open_store
 from sweeps.service.plan.cells import Cell
@@ -30,23 +30,23 @@ def segmentations(part: Part, standing: Standing, *, name: str, title: str) -> P
         title: caption.
 
     Returns:
-        The picture; None if the store cannot be opened.
+        The picture; None if the store cannot be opened, or if it lacks the scored recordings.
 
     Raises:
-        InputError: the figure names a recording that is not in the test part.
+        InputError: the figure names a recording that is not scored.
     """
     plan = standing.plan
     try:
-        store = open_store(plan.store)
+        store, split = open_store(plan.store), part.cells[0].split
+        scored = {id: video_of(store, id) for id in plan.splits[split].validation or store.split(split, "test")}
     except StoreError:
         return None
-    vocabulary, split = vocabulary_of(store), part.cells[0].split
-    test = {video.id: video for video in videos_of(store, split, plan.part)}
-    recordings = chosen_recordings(part.experiment.figure or Figure(), list(test), split)
+    vocabulary = vocabulary_of(store)
+    recordings = chosen_recordings(part.experiment.figure or Figure(), list(scored), split, plan.part)
     rows: dict[str, list[tuple[str, Segmentation]]] = {id: [] for id in recordings}
     notes = []
     for id in recordings:
-        truth = test[id].segmentation
+        truth = scored[id].segmentation
         if truth is None:
             notes.append(f"no ground truth of {id}: its true lengths are unknown")
         else:
@@ -79,29 +79,30 @@ def segmentations(part: Part, standing: Standing, *, name: str, title: str) -> P
     )
 
 
-def chosen_recordings(shape: Figure, test: Sequence[str], split: str) -> list[str]:
+def chosen_recordings(shape: Figure, scored: Sequence[str], split: str, part: ScoredPart) -> list[str]:
     """The recordings that a figure shows.
 
     Args:
         shape: specification of the figure.
-        test: ids of the test part.
+        scored: ids of the scored part.
         split: name of the split.
+        part: name of the part.
 
     Raises:
-        InputError: a named recording is not in the test part.
+        InputError: a named recording is not in the scored part.
     """
-    unknown = [id for id in shape.recordings if id not in test]
+    unknown = [id for id in shape.recordings if id not in scored]
     if unknown:
         raise InputError(
             Problem(
                 rule="unknown",
                 place="figure.recordings",
                 value=id,
-                message=f"unknown recording {id!r}, not in the test part of split {split}{nearest(id, test)}",
+                message=f"unknown recording {id!r}, not in the {part} part of split {split}{nearest(id, scored)}",
             )
             for id in unknown
         )
-    return list(shape.recordings or test[: shape.n_recordings])
+    return list(shape.recordings or scored[: shape.n_recordings])
 
 
 def _predictions(cell: Cell, plan: Plan, vocabulary: Vocabulary) -> dict[str, Segmentation] | None:

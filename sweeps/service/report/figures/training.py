@@ -47,7 +47,7 @@ def training(curves: Sequence[Curve], about: str = "") -> Any | None:
 
     Args:
         curves: one per trial.
-        about: data set, splits and numbers of test videos, printed above the panels.
+        about: data set, splits and numbers of scored videos, printed above the panels.
     """
     names = list(dict.fromkeys(curve.row for curve in curves if curve.values.get(LOSS)))
     if not names:

@@ -82,7 +82,7 @@ class TrialRecord:
         seed: random seed.
         state: state of the trial.
         params: flat configuration, method, split, seed, numerics and data, as text.
-        tags: data set, split, seed, environment, state, reason and the sha256 of the weights, as text.
+        tags: data set, split, scored part, seed, environment, state, reason and the sha256 of the weights, as text.
         curves: values of each epoch in the order of steps.
         scores: values of the first evaluation; empty while there is none.
         evaluations: identity -> values of each later evaluation.
@@ -276,6 +276,7 @@ def _tags(
 ) -> dict[str, str]:
     """Tags of a run; an empty reason replaces that of an earlier attempt."""
     facts: dict[str, Any] = {"data_set": PurePath(trial["store"]).name, "split": str(trial["split"])}
+    facts["part"] = str(trial["part"])
     facts |= {"seed": str(trial["seed"]), "state": str(state), "reason": reason or ""}
     for name, value in environment.items():
         facts[f"environment.{name}"] = ", ".join(f"{k} {v}" for k, v in value.items()) if name == "packages" else value
