@@ -59,6 +59,10 @@ def add(commands: Commands) -> None:
     add_settings(
         parser, "override a setting, such as loss.smoothing=0.2 (repeatable; `mucon recipes` lists all settings)"
     )
+    parser.add_argument(
+        "--hold-out-validation", action="store_true",
+        help="leave the validation part of the split out, for `mucon evaluate --part validation`",
+    )  # fmt: skip
     add_checkpoint_every(parser)
     add_device(parser)
     parser.set_defaults(run=run)
@@ -71,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     from mucon.device import choose_device, training_line
     from mucon.method import training_of
     from mucon.methods import method_named
-    from mucon.videos import source_of, videos_of, vocabulary_of, warn_of_shared_groups
+    from mucon.videos import source_of, training_videos_of, vocabulary_of, warn_of_shared_groups
     from storage import open_store
 
     config = config_of(args)
@@ -81,9 +85,10 @@ def run(args: argparse.Namespace) -> int:
             check_file(path, "--out")
     store, device = open_store(args.store), choose_device(args.device)
     warn_of_shared_groups(store, args.split)
-    warn_of_warm_start(config, store, args.split, args.out)
+    scored = "validation" if args.hold_out_validation else "test"
+    warn_of_warm_start(config, store, args.split, scored, args.out)
     method, training = method_named(args.method), training_of(config)
-    videos, vocabulary = videos_of(store, args.split, "train"), vocabulary_of(store)
+    videos, vocabulary = training_videos_of(store, args.split, scored), vocabulary_of(store)
     n_videos, history = len(method.visited(config, videos)), History(args.out, device)
     with StopOnSignal() as stop, EpochPrinter(training.last_epoch, n_videos) as printer:
 
@@ -117,7 +122,8 @@ def run(args: argparse.Namespace) -> int:
         except InputError as error:
             raise InputError(with_way_out(problem, config, args.out) for problem in error.problems) from error
     print(f"trained: {args.out / 'checkpoint'}")
-    print(f"next:    mucon evaluate {args.out} --store {args.store} --split {args.split}")
+    part = " --part validation" if args.hold_out_validation else ""
+    print(f"next:    mucon evaluate {args.out} --store {args.store} --split {args.split}{part}")
     return EXIT_OK
 
 
@@ -131,8 +137,8 @@ def with_way_out(problem: Problem, config: Config, run: Path) -> Problem:
     return dataclasses.replace(problem, hint=hint)
 
 
-def warn_of_warm_start(config: Config, store: Store, split: str, run: Path) -> None:
-    """Warns if a new run starts from a model that has seen test recordings of the split."""
+def warn_of_warm_start(config: Config, store: Store, split: str, scored: str, run: Path) -> None:
+    """Warns if a new run starts from a model that has seen recordings of the part of the split that is scored."""
     from mucon.checkpoint_files import exists, of_run, trained_on
     from mucon.identity.trained_on import warn_if_seen
     from mucon.method import training_of
@@ -141,8 +147,8 @@ def warn_of_warm_start(config: Config, store: Store, split: str, run: Path) -> N
     start = training_of(config).warm_start
     is_new = start is not None and not exists(run / "checkpoint")
     data = trained_on(of_run(Path(start))) if start is not None and is_new else None
-    if data is not None and f"{split}:test" in store.parts:
-        warn_if_seen(data, videos_of(store, split, "test"), place=f"training.warm_start: {start}")
+    if data is not None and (scored != "test" or f"{split}:test" in store.parts):
+        warn_if_seen(data, videos_of(store, split, scored), place=f"training.warm_start: {start}")
 
 
 def config_of(args: argparse.Namespace) -> Config:

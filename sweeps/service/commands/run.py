@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from sweeps.service.run.budget.price import Price
     from sweeps.service.spec.experiment import Collection, Experiment
     from sweeps.service.spec.recipe import Base
+    from sweeps.service.trials.results_folder import ResultsFolder
+    from sweeps.service.trials.trial import Trial
 
     Sweep = Experiment | Collection
 
@@ -118,7 +120,6 @@ def _run_here(
     """Runs a sweep with parsed options; the other arguments are those of `run_script`, and when it began."""
     from mucon.configuration import parse_settings
     from sweeps.service.driver import Options, run_plan
-    from sweeps.service.plan.plan import make_plan
     from sweeps.service.run.budget.limits import CAPS, read_budget
     from sweeps.service.run.notice import VARIABLE, notify_address
     from sweeps.service.run.resources import place_trials
@@ -140,17 +141,7 @@ def _run_here(
     store = _demo_store(console) if demo else options.store
     settings = ({} if options.epochs is None else {"training.epochs": options.epochs}) | parse_settings(options.set)
     seeds = options.seeds or (sweep.demo_seeds if demo else sweep.seeds)
-    plan, trials = make_plan(
-        sweep,
-        store=store,
-        base=lambda table, method: _config_of(table, method, options),
-        settings=settings,
-        seeds=range(1, seeds + 1),
-        splits=options.split or sweep.splits,
-        results=results,
-        device=placement.device,
-        part=options.part,
-    )
+    plan, trials = _planned(sweep, options, store, settings, range(1, seeds + 1), results, placement.device)
     recipes = ", ".join(dict.fromkeys(recipe_name(_base(table, options)) for table in sweep.experiments))
     _print_header(plan, recipes, seeds, budget, console)
     if options.dry_run:
@@ -175,6 +166,31 @@ def _run_here(
         stop_after_failures=options.stop_after_failures,
     )
     return run_plan(plan, trials, chosen, console)
+
+
+def _planned(
+    sweep: Sweep,
+    options: argparse.Namespace,
+    store: Path,
+    settings: Mapping[str, object],
+    seeds: Sequence[int],
+    results: ResultsFolder,
+    device: str,
+) -> tuple[Plan, dict[str, Trial]]:
+    """The plan of a sweep, and each of its trials by key."""
+    from sweeps.service.plan.plan import make_plan
+
+    return make_plan(
+        sweep,
+        store=store,
+        base=lambda table, method: _config_of(table, method, options),
+        settings=settings,
+        seeds=seeds,
+        splits=options.split or sweep.splits,
+        results=results,
+        device=device,
+        part=options.part,
+    )
 
 
 def _price(options: argparse.Namespace) -> Price | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -291,33 +291,20 @@ def make_plan(
         results=results,
         store=absolute(store),
         part=part,
-        warnings=(
-            *precision_problems(configs, device),
-            *warm_start_problems(trials.values()),
-            *_other_parts(results, experiment.name, absolute(store), data),
-        ),
+        warnings=(*precision_problems(configs, device), *warm_start_problems(trials.values())),
     )
-    return plan, trials
+    return replace(plan, warnings=(*plan.warnings, *_other_parts(plan))), trials
 
 
-def _other_parts(results: ResultsFolder, name: str, store: str, splits: Mapping[str, SplitData]) -> Iterator[Problem]:
-    """One problem per earlier plan and split whose validation part has other recordings.
-
-    Args:
-        results: the results folder.
-        name: name of the sweep; its own earlier plan counts with any store.
-        store: absolute path of the store.
-        splits: facts of each split by name.
-    """
-    if not any(split.validation for split in splits.values()):
-        return
-    for folder in results.sweeps(FILE):
+def _other_parts(plan: Plan) -> Iterator[Problem]:
+    """One problem per split of an earlier plan, of this sweep or this store, whose validation part has others."""
+    for folder in plan.results.sweeps(FILE) if plan.part == "validation" else ():
         try:
-            plan = read_json(folder / FILE, versions=(FORMAT_VERSION,), hint=HINT, shape=SHAPE)
+            other = read_json(folder / FILE, versions=(FORMAT_VERSION,), hint=HINT, shape=SHAPE)
         except InputError:  # the command that reads the plan reports it
             continue
-        for split, data in splits.items() if store == plan["store"] or name == folder.name else ():
-            earlier = plan["splits"].get(split, {}).get("validation") or data.validation
+        for split, data in plan.splits.items() if other["store"] == plan.store or folder == plan.folder else ():
+            earlier = other["splits"].get(split, {}).get("validation") or data.validation
             if differing := sorted({*earlier} ^ {*data.validation}):
                 message = f"the validation part has other recordings than in sweep {folder.name}: {some(differing)}"
                 hint = "do not compare their scores"

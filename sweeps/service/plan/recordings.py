@@ -67,9 +67,10 @@ class SplitData:
     @property
     def held_out(self) -> str:
         """Size and groups of the validation part as text; without groups, its recordings."""
-        names, kind = (self.validation_groups, "group") if self.validation_groups else (self.validation, "video")
-        named = f"{kind}{'s' * (len(names) > 1)} {some(names)}"
-        return f"{self.n_test} of the {self.n_train + self.n_test} videos outside the test part, {named}"
+        names, kind = (
+            (self.validation_groups, "groups ") if self.validation_groups else (self.validation, "no groups: ")
+        )
+        return f"{self.n_test} of the {self.n_train + self.n_test} videos outside the test part, {kind}{some(names)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

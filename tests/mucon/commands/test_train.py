@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from mucon.methods import METHODS, method_named
 from mucon.training import train
 from mucon.videos import videos_of, vocabulary_of
 from storage import StoreWriter, open_store
+from storage.held_out import held_out
 from tests.helpers.commands import SETTINGS, call, error_line, train_line
 from tests.helpers.factories import VOCABULARY, small_videos, write_store
 from tests.helpers.refusals import refused
@@ -257,3 +259,16 @@ def write_splits(path: Path) -> Path:
             splits = parts.get(video.id, ("1:test", "2:train", "3:test"))
             writer.add(video.id, video.read(), transcript=video.transcript, lengths=video.lengths, splits=splits)
     return path
+
+
+def test_a_training_without_the_validation_part_is_evaluated_on_it(store: Path, tmp_path: Path, capsys):
+    run = tmp_path / "run"
+    assert main(train_line(store, run, "--hold-out-validation", epochs=1)) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("next:")]
+    words = shlex.split(line.partition(":")[2])
+    assert words[-2:] == ["--part", "validation"]
+    held = held_out(open_store(store), "1")
+    trained = load_predictor(run, "cpu").trained_on
+    assert trained is not None
+    assert tuple(trained.recordings) == held.rest
+    assert main([*words[1:], "--device", "cpu"]) == 0
