@@ -19,6 +19,7 @@ from sweeps.service.plan.recordings import (
     SplitData,
     SplitFacts,
     absolute,
+    also_tested,
     split_data,
     split_facts,
     split_names,
@@ -293,7 +294,7 @@ def make_plan(
         part=part,
         warnings=(*precision_problems(configs, device), *warm_start_problems(trials.values())),
     )
-    return replace(plan, warnings=(*plan.warnings, *_other_parts(plan))), trials
+    return replace(plan, warnings=(*plan.warnings, *_other_parts(plan), *also_tested(opened, data))), trials
 
 
 def _other_parts(plan: Plan) -> Iterator[Problem]:

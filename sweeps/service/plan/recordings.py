@@ -207,6 +207,17 @@ def split_names(store: Store, part: ScoredPart = "test") -> tuple[str, ...]:
     return tuple(sorted(name for name in {name for name, _ in parts} if {(name, one) for one in asked} <= parts))
 
 
+def also_tested(store: Store, splits: Mapping[str, SplitData]) -> Iterator[Problem]:
+    """One problem per split whose validation part has recordings that another of the splits tests."""
+    for name, split in splits.items():
+        tested = {id: other for other in splits if other != name for id in store.parts.get(f"{other}:test", ())}
+        if seen := {id: tested[id] for id in split.validation if id in tested}:
+            others = ", ".join(sorted(set(seen.values())))
+            message = f"its validation part has {len(seen)} recordings of the test part of split {others}"
+            hint = "choose on one split if these are tested later"
+            yield Problem(rule="conflict", place=f"split {name}", value=sorted(seen), message=message, hint=hint)
+
+
 def validation_lines(splits: Mapping[str, SplitData]) -> Iterator[str]:
     """Which recordings the validation parts have, and which of their actions training does not see."""
     for name, split in splits.items():

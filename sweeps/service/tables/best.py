@@ -121,7 +121,7 @@ def choice(plan: Plan) -> str:
     if all(len(part.experiment.variants) < 2 for part in plan.parts):
         return ""
     if plan.part == "validation":
-        return "the rows are compared on the validation part, without any test recording"
+        return "the rows are compared on the validation part, not on the test part"
     too_high = "so the score of the best one is too high for new recordings"
     return f"the rows are compared on the test part, {too_high}; --part validation leaves that part out"
 

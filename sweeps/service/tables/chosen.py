@@ -47,8 +47,8 @@ class Chosen:
         held_out = ""
         if plan.part == "validation":
             held_out = (
-                f" It was not trained on that part ({plan.splits[cell.split].held_out}). No test recording took part "
-                "in the choice."
+                f" It was not trained on that part ({plan.splits[cell.split].held_out}). The test part of the "
+                "split took no part in the choice."
             )
         return (
             f"Chosen by {self.metric} on the {plan.part} part of split {cell.split}, among {self.n_compared} trainings "

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mucon.config import TrainConfig
-from storage import open_store
+from storage import StoreWriter, open_store
 from storage.held_out import held_out
 from sweeps.service.plan.plan import Plan, make_plan, read_plan
-from sweeps.service.plan.recordings import split_data, split_facts, split_names
+from sweeps.service.plan.recordings import also_tested, split_data, split_facts, split_names
 from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.trials.results_folder import ResultsFolder
@@ -110,3 +111,17 @@ def test_a_plan_whose_validation_part_has_other_recordings_than_an_earlier_one_s
     (problem,) = planned(store, tmp_path)[0].warnings
     assert (problem.rule, problem.place, problem.value) == ("mismatch", "split 1", sorted([first, "video_10"]))
     assert planned(store, tmp_path, "test")[0].warnings == ()
+
+
+def test_splits_that_test_the_validation_recordings_of_each_other_are_named(tmp_path):
+    clips = [(f"video_{i}", str(1 + i % 3)) for i in range(12)]
+    with StoreWriter(tmp_path / "store", dim=2, dtype="float32", vocabulary=("rest", "pour")) as writer:
+        for id, tested in clips:
+            splits = tuple(f"{split}:{'test' if split == tested else 'train'}" for split in "123")
+            writer.add(id, np.zeros((4, 2), np.float32), transcript=[0, 1], lengths=[2, 2], splits=splits)
+    store = open_store(tmp_path / "store")
+    data = {split: split_data(store, split, part="validation") for split in "123"}
+    problems = list(also_tested(store, data))
+    assert [problem.place for problem in problems] == ["split 1", "split 2", "split 3"]
+    assert all(set(problem.value) == set(data[problem.place[-1]].validation) for problem in problems)
+    assert not list(also_tested(store, {"1": data["1"]}))
