@@ -44,15 +44,12 @@ def run(options: argparse.Namespace) -> int:
     if options.out is not None:
         message = "the report of a sweep is in its results folder; --out needs --from"
         raise InputError(Problem(rule="conflict", place="--out", value=str(options.out), message=message))
-    from sweeps.service.plan.plan import read_plan
     from sweeps.service.plan.sweep_folder import read_sweep
-    from sweeps.service.report.report import present, write_report
-    from sweeps.service.tables.standing import Standing
+    from sweeps.service.report.report import present, report_again
     from sweeps.service.trials.folder import State
     from sweeps.service.trials.results_folder import ResultsFolder
 
-    standing, console = Standing.of(read_plan(ResultsFolder.at(options.results), options.name)), new_console()
-    write_report(standing)
+    standing, console = report_again(ResultsFolder.at(options.results), options.name), new_console()
     present(standing, console)
     damaged = bool(standing.imported.damage) or any(
         result.state is State.DAMAGED for result in standing.results.values()

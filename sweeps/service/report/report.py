@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from rich.console import Console
 
 from storage import open_store
-from sweeps.service.plan.plan import Plan
+from sweeps.service.plan.plan import Plan, read_plan
 from sweeps.service.plan.sweep_folder import read_links
 from sweeps.service.report.current import read_current, shown, write_current
 from sweeps.service.report.figures.pictures import draw_pictures, pictures_of
@@ -25,6 +25,7 @@ from sweeps.service.tables.table import Table
 from sweeps.service.tables.text import comma_separated, for_terminal, markdown
 from sweeps.service.text import say, wrapped
 from sweeps.service.trials.known_results import write_known
+from sweeps.service.trials.results_folder import ResultsFolder
 
 MAX_NAMED = 2
 """Files of a kind up to which the terminal names each of them."""
@@ -57,6 +58,17 @@ def write_report(standing: Standing) -> dict[str, Path]:
     write_known(plan.folder, standing.results)
     write_current(plan.folder, shows, files)
     return files
+
+
+def report_again(results: ResultsFolder, name: str) -> Standing:
+    """Reads a sweep that has run and writes its report.
+
+    Raises:
+        InputError: no such sweep, or a damaged plan.
+    """
+    standing = Standing.of(read_plan(results, name))
+    write_report(standing)
+    return standing
 
 
 def present(standing: Standing, console: Console, places: Sequence[str] | None = None) -> None:

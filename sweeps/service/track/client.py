@@ -14,7 +14,7 @@ from typing import Any
 
 from sweeps.service.text import redacted
 from sweeps.service.track.content.changes import WRITER_TAG, Run
-from sweeps.service.track.content.records import DataSet, Point
+from sweeps.service.track.content.records import DataSet, Measured, Point
 from sweeps.service.track.content.versions import TRIALS_TAG, Version
 from sweeps.service.track.moved import follow
 from sweeps.service.track.server import (
@@ -82,7 +82,17 @@ class Client:
 
     def search(self, condition: str) -> list[Run]:
         """The runs of the experiment that meet a condition in MLflow's filter language."""
-        runs: list[Run] = []
+        return [_run(run) for run in self._search(condition)]
+
+    def measured(self) -> list[Measured]:
+        """All runs of the experiment with the last values of their metrics."""
+        return [
+            Measured(run.info.run_id, run.info.status, {**run.data.tags, **run.data.params}, dict(run.data.metrics))
+            for run in self._search("")
+        ]
+
+    def _search(self, condition: str) -> list[Any]:
+        runs: list[Any] = []
         token = None
         if not self.experiment:
             return runs
@@ -91,7 +101,7 @@ class Client:
                 page = self._client.search_runs(
                     [self.experiment], condition, max_results=RUNS_PER_PAGE, page_token=token
                 )
-                runs += [_run(run) for run in page]
+                runs += page
                 token = page.token
                 if not token:
                     return runs

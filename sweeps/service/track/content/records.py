@@ -52,6 +52,23 @@ class Point:
     step: int
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A run of any program.
+
+    Attributes:
+        run_id: of the run.
+        status: MLflow's status.
+        facts: name -> text of its tags and parameters.
+        metrics: name -> last value.
+    """
+
+    run_id: str
+    status: str
+    facts: Mapping[str, str]
+    metrics: Mapping[str, float]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSet:
     """The recordings of a trial, which the server lists under a run's inputs.
