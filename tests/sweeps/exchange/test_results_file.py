@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -27,8 +28,9 @@ from sweeps.service.trials.results_folder import ResultsFolder
 from tests.helpers.planted_pages import planted_page
 from tests.helpers.planted_sweeps import EVALUATION, PREDICTIONS
 from tests.helpers.refusals import refused
+from tests.test_docs import code_blocks
 
-SECRET = "correct-horse-battery"
+PAGE = Path(__file__).parents[3] / "docs" / "results-file.md"
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,24 @@ def test_tables_and_figures_come_back_to_the_last_byte_from_the_file_alone(expor
     assert {Path(name).suffix for name in written} == {".md", ".csv", ".tex", ".parquet", ".png", ".svg", ".json"}
     assert written == {name: exported.reported[name] for name in written}
     assert on_terminal(rebuild(exported.file, with_figures=False).standing) == exported.printed
+
+
+def test_the_examples_of_the_docs_run_on_the_file(
+    exported: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copyfile(exported.file, tmp_path / "ablation_masks.parquet")
+    monkeypatch.chdir(tmp_path)
+    page = PAGE.read_text(encoding="utf-8")
+    (queries,) = code_blocks(page, "sql")
+    for query in queries.split(";")[:-1]:
+        assert duckdb.sql(query).fetchall(), query
+    best = duckdb.sql(queries.partition(";")[0]).fetchall()[0]
+    assert best == ("hundred", 2, 99.6)
+    examples = code_blocks(page, "python")
+    assert len(examples) == 2
+    for example in examples:
+        exec(compile(example, "example", "exec"), {})
+        assert capsys.readouterr().out
 
 
 def test_equal_results_give_equal_bytes_and_no_place_of_this_machine(exported: Exported) -> None:
