@@ -103,12 +103,13 @@ def write_results(
             with pq.ParquetWriter(
                 file, schema, compression="zstd", write_statistics=["kind", "identity", "epoch"]
             ) as writer:
-                for kind, columns in (
-                    ("trials", {**_columns(trials), **typed}),
-                    *(("metrics", group) for group in _metrics(cells.values(), reading)),
-                    *(("videos", group) for group in _videos(cells, results, reading, set(scores), left_out)),
-                ):
-                    rows[kind] += _write_group(writer, schema, kind, columns)
+                tables_of = {
+                    "trials": [{**_columns(trials), **typed}],
+                    "metrics": _metrics(cells.values(), reading),
+                    "videos": _videos(cells, results, reading, set(scores), left_out),
+                }
+                for kind, groups in tables_of.items():
+                    rows[kind] = sum(_write_group(writer, schema, kind, columns) for columns in groups)
                 file.flush()
                 value = {"format_version": FORMAT_VERSION, **content, "rows": rows}
                 whole = json.dumps(value, ensure_ascii=False, sort_keys=True).encode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from sweeps.service.text import megabytes, say
 
 FORMAT_VERSION = 1
 """Version of the output of `--json`, see docs/formats.md."""
+READINGS = 8
+"""Trials whose files are in memory at a time."""
 
 
 def add(commands: Any) -> None:
@@ -53,7 +56,9 @@ def run(options: argparse.Namespace) -> int:
         raise InputError(Problem(rule="damaged", place=str(plan.folder), message=imported.damage))
     content = {"plan": shared_plan(plan.to_dict()), "imported": plain_rows(imported.rows)}
     tables = {part.experiment.name: (part.experiment, part.cells) for part in plan.parts}
-    written = write_results(target, content, plan.name, tables, plan.read_results(), plan.results.reading)
+    reading = lru_cache(maxsize=READINGS)(plan.results.reading)
+    results = plan.read_results(reading=reading)
+    written = write_results(target, content, plan.name, tables, results, reading)
     if options.json:
         facts = {"sweep": plan.name, "file": str(target), "bytes": written.n_bytes, "digest": written.digest}
         more = {"rows": dict(written.rows), "left_out": list(written.left_out)}
