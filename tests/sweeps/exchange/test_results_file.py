@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import re
+import resource
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -18,16 +18,20 @@ import pytest
 from rich.console import Console
 
 from sweeps.service.cli import main, parser
+from sweeps.service.commands.exchange import export_results
+from sweeps.service.exchange import writing
 from sweeps.service.exchange.layout import CONTENT_KEY, DIGEST_KEY, digest_of
 from sweeps.service.exchange.rebuilt import rebuild
-from sweeps.service.plan.plan import read_plan
+from sweeps.service.plan.plan import Plan, read_plan
 from sweeps.service.tables.standing import Standing
 from sweeps.service.tables.text import for_terminal
 from sweeps.service.trials.cell_results import CellResult
+from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
-from tests.helpers.planted_pages import planted_page
-from tests.helpers.planted_sweeps import EVALUATION, PREDICTIONS
+from tests.helpers.planted_pages import EXPERIMENT, MOF, planted_page
+from tests.helpers.planted_sweeps import EVALUATION, PREDICTIONS, make_sweep
 from tests.helpers.refusals import refused
+from tests.helpers.trial_folders import append_epoch
 from tests.test_docs import code_blocks
 
 PAGE = Path(__file__).parents[3] / "docs" / "results-file.md"
@@ -246,16 +250,64 @@ def test_options_that_exclude_each_other_are_refused(exported: Exported, tmp_pat
         call("export-results", "masks", "--to", tmp_path / "masks.csv")
 
 
-def test_a_damaged_trial_is_left_out_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    plan = planted_page(tmp_path / "results")
-    trial = plan.results.trial(plan.cells[0].identity)
+@pytest.fixture
+def light(tmp_path: Path) -> Plan:
+    """A sweep without figures and predictions; its journals have 8 metrics of 4 epochs."""
+    plan = make_sweep(tmp_path / "results", EXPERIMENT, lambda row, _, seed, __: MOF[row] + 0.002 * seed, n_seeds=2)
+    for cell in plan.cells:
+        for step in range(1, 5):
+            append_epoch(plan.results.trial(cell.identity).path, step, cell.seed)
+    return plan
+
+
+def test_a_damaged_trial_is_left_out_and_named(light: Plan, capsys: pytest.CaptureFixture[str]) -> None:
+    trial = light.results.trial(light.cells[0].identity)
     trial.journal_path.write_text('{"kind": 1}\n')
-    file = tmp_path / "sweep.parquet"
-    line = ["export-results", plan.name, "--to", str(file), "--results", str(tmp_path / "results"), "--json"]
-    capsys.readouterr()
+    file = light.results.path / "sweep.parquet"
+    line = ["export-results", light.name, "--to", str(file), "--results", str(light.results.path), "--json"]
     assert main(None, line) == 3
     printed = json.loads(capsys.readouterr().out)
     assert [line for line in printed["left_out"] if str(trial.journal_path) in line]
     standing = rebuild(file, with_figures=True).standing
-    assert on_terminal(standing) == on_terminal(Standing.of(read_plan(plan.results, plan.name)))
-    assert re.search(r"journal.jsonl", "".join(standing.tables[plan.name].notes.missing))
+    assert on_terminal(standing) == on_terminal(Standing.of(light))
+    assert "journal.jsonl" in "".join(standing.tables[light.name].notes.missing)
+
+
+def test_a_disk_without_room_leaves_the_earlier_file_and_nothing_else(light: Plan, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    file = tmp_path / "out" / "sweep.parquet"
+    file.write_bytes(b"earlier")
+    tables = {part.experiment.name: (part.experiment, part.cells) for part in light.parts}
+    results = light.read_results()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, hard))
+    try:
+        with refused("unwritable", str(file), n=1):
+            writing.write_results(file, {}, light.name, tables, results, light.results.reading)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [(path.name, path.read_bytes()) for path in file.parent.iterdir()] == [("sweep.parquet", b"earlier")]
+
+
+def test_few_trials_are_in_memory_while_a_sweep_is_written(light: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    original = (writing._write_group, ResultsFolder.reading)
+
+    def write(writer: Any, schema: Any, kind: str, columns: Any) -> int:
+        steps.append(kind)
+        return original[0](writer, schema, kind, columns)
+
+    def read(results: ResultsFolder, identity: str) -> TrialReading:
+        steps.append("read")
+        return original[1](results, identity)
+
+    monkeypatch.setattr(export_results, "READINGS", 1)
+    monkeypatch.setattr(writing, "METRICS_PER_GROUP", 40)
+    monkeypatch.setattr(writing, "VIDEOS_PER_GROUP", 24)
+    monkeypatch.setattr(writing, "_write_group", write)
+    monkeypatch.setattr(ResultsFolder, "reading", read)
+    file = light.results.path / "sweep.parquet"
+    call("export-results", light.name, "--to", file, "--results", light.results.path)
+    for kind in ("metrics", "videos"):
+        assert "read" in steps[steps.index(kind) : len(steps) - steps[::-1].index(kind)]
+    assert on_terminal(rebuild(file, with_figures=True).standing) == on_terminal(Standing.of(light))

@@ -14,6 +14,8 @@ from sweeps.service.text import megabytes, say
 
 FORMAT_VERSION = 1
 """Version of the output of `--json`, see docs/formats.md."""
+MOST = 20
+"""Largest number of lines about what is left out."""
 READINGS = 8
 """Trials whose files are in memory at a time."""
 
@@ -67,7 +69,9 @@ def run(options: argparse.Namespace) -> int:
         console = new_console()
         counts = ", ".join(f"{count} {kind}" for kind, count in written.rows.items())
         say(console, f"exported: {target} ({megabytes(written.n_bytes)}: {counts})")
-        for line in written.left_out:
+        for line in written.left_out[:MOST]:
             say(console, f"left out: {line}")
+        if len(written.left_out) > MOST:
+            say(console, f"left out: {len(written.left_out) - MOST} more, which --json lists")
         say(console, f"tables:   mucon-sweeps report --from {target}")
     return EXIT_PARTIAL if written.left_out else EXIT_OK
