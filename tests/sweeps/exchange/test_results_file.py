@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import resource
 import shutil
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -32,6 +34,7 @@ from tests.helpers.planted_pages import EXPERIMENT, MOF, planted_page
 from tests.helpers.planted_sweeps import EVALUATION, PREDICTIONS, make_sweep
 from tests.helpers.refusals import refused
 from tests.helpers.trial_folders import append_epoch
+from tests.sweeps.conftest import Finished
 from tests.test_docs import code_blocks
 
 PAGE = Path(__file__).parents[3] / "docs" / "results-file.md"
@@ -311,3 +314,27 @@ def test_few_trials_are_in_memory_while_a_sweep_is_written(light: Plan, monkeypa
     for kind in ("metrics", "videos"):
         assert "read" in steps[steps.index(kind) : len(steps) - steps[::-1].index(kind)]
     assert on_terminal(rebuild(file, with_figures=True).standing) == on_terminal(Standing.of(light))
+
+
+def test_a_sweep_that_was_trained_comes_back_from_its_file_without_results_and_store(
+    finished_sweep: Finished, tmp_path: Path
+) -> None:
+    results, file = tmp_path / "results", tmp_path / "masks.parquet"
+    shutil.copytree(finished_sweep.results, results)
+    assert call("export-results", "ablation_masks", "--to", file, "--results", results) == 0
+    shutil.rmtree(results)
+    assert call("report", "--from", file, "--out", tmp_path / "out") == 0
+    reported = finished_sweep.results / "sweeps" / "ablation_masks"
+    written = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.name != "figures.json"}
+    assert len(written) == 8
+    assert written == {name: (reported / name).read_bytes() for name in written}
+    videos = pq.read_table(file, filters=[("kind", "=", "videos")]).to_pylist()
+    assert {sum(run["length"] for run in video["full.runs"]) - video["n_frames"] for video in videos} == {0}
+    by_trial: dict[str, list[float]] = {}
+    for video in videos:
+        by_trial.setdefault(video["identity"], []).append(video["full.matching_score"])
+    trials = pq.read_table(file, filters=[("kind", "=", "trials")]).to_pylist()
+    for trial in trials:
+        assert math.isclose(trial["full.matching_score"], statistics.fmean(by_trial[trial["identity"]]))
+        assert (trial["config.training.epochs"], trial["config.backbone.pool_after"]) == (3, [1, 2])
+        assert trial["started"] <= trial["ended"]
