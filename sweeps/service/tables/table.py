@@ -204,7 +204,6 @@ def make_table(
         for i, variant in enumerate(experiment.variants)
     ]
     extra = list(extra_rows(experiment, splits, pooling))
-    found = [[results[cell.key] for cell in row] for row in by_row]
     means = [[None if summary is None else summary.mean for summary in row.summaries] for row in rows]
     return Table(
         name=experiment.name,
