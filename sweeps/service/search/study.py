@@ -1,0 +1,322 @@
+"""The durable study of a search: suggestions and results, each written before it counts."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import optuna
+from optuna.storages import BaseStorage, InMemoryStorage
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from mucon.errors import InputError, Problem
+from storage.fencing import ALONE, Writer
+from sweeps.service.search import journal_file, samplers
+from sweeps.service.search.points import Measured, Origin
+from sweeps.service.search.space import Settings, description, ordered, value_of
+from sweeps.service.spec.search import Sampler, Search, active_paths
+from sweeps.service.trials.json_files import NUMBER, misfit
+
+_SEARCH = "search"
+"""Attribute of a study: the search that it belongs to."""
+_METRIC_NAMES = "study:metric_names"
+"""Optuna's own attribute, by which optuna-dashboard names the objectives."""
+_DRAWING = 0
+"""Identity of the only study in a memory, whose trials have their numbers as identities."""
+_FREE = frozenset({"title", "trials"})
+"""What may change between two runs of a search."""
+_RESULT = {"order": int, "seed": int, "rung": (*NUMBER, type(None)), "objectives": [NUMBER], "bounded": [NUMBER]}
+
+
+class Result(NamedTuple):
+    """How a training ended.
+
+    Attributes:
+        seed: random seed.
+        rung: share of the training after which it stopped; None: the whole training.
+        measured: what it reached; None if it failed.
+        reason: why it failed.
+    """
+
+    seed: int
+    rung: float | None
+    measured: Measured | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """How a trial of the study ends.
+
+    Attributes:
+        state: COMPLETE, PRUNED or FAIL.
+        values: one per objective; None if it failed or was stopped without a value.
+        violations: one per constraint; above 0 if it is broken.
+        notes: further attributes for readers of the study.
+    """
+
+    state: TrialState
+    values: tuple[float, ...] | None = None
+    violations: tuple[float, ...] = ()
+    notes: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A trial of the study as it was read.
+
+    Attributes:
+        number: its place in the study.
+        settings: configuration path -> value.
+        origin: where it comes from.
+        same_as: number of the earlier trial that it equals; None for a point.
+        is_known: whether its scores come from another sweep.
+        results: the order of each result among all of the study, and the result.
+        ended: whether it has been told.
+    """
+
+    number: int
+    settings: Settings
+    origin: Origin
+    same_as: int | None
+    is_known: bool
+    results: tuple[tuple[int, Result], ...]
+    ended: bool
+
+
+class Study:
+    """A study in a file or a database, and its copy in memory on which suggestions are drawn.
+
+    A suggestion is drawn in memory and then written whole: a kill leaves it either in the study or out of it. Methods
+    raise `OSError` or an error of the database if something cannot be written; the search then has to be opened again.
+
+    Args:
+        place: the file, or the URL of a database.
+        search: the search.
+        context: further facts on which the scores depend: base configuration, data, part.
+        writer: the right to write the file.
+
+    Raises:
+        InputError: the study is damaged or of another search.
+        SupersededError: another process has taken over.
+    """
+
+    def __init__(
+        self, place: Path | str, search: Search, context: Mapping[str, object] | None = None, writer: Writer = ALONE
+    ) -> None:
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self._place, self._search, self._paths = str(place), search, ordered(search.space)
+        self._storage: BaseStorage = (
+            journal_file.open_journal(place, writer) if isinstance(place, Path) else optuna.storages.RDBStorage(place)
+        )
+        self._directions = [
+            StudyDirection.MAXIMIZE if one.higher_is_better else StudyDirection.MINIMIZE for one in search.objectives
+        ]
+        self._id = self._opened(
+            {**description(search, search.trials), "context": json.loads(json.dumps(context or {}))}
+        )
+        self._memory: BaseStorage = InMemoryStorage()
+        self._drawing = optuna.create_study(storage=self._memory, directions=self._directions)
+        self._drawn: int | None = None
+        self._ids: list[int] = []
+        self.recorded = tuple(self._copied())
+
+    def _opened(self, described: dict[str, Any]) -> int:
+        """The identity of the study in its storage; the study is created if it is missing."""
+        kept = {name: value for name, value in described.items() if name not in _FREE}
+        try:
+            identity: int = self._storage.get_study_id_from_name(self._search.name)
+        except KeyError:
+            identity = self._storage.create_new_study(self._directions, self._search.name)
+        earlier = self._storage.get_study_user_attrs(identity).get(_SEARCH)
+        if earlier is None and not self._storage.get_all_trials(identity, deepcopy=False):
+            names = [one.title for one in self._search.objectives]
+            self._storage.set_study_system_attr(identity, _METRIC_NAMES, names)
+            self._storage.set_study_user_attr(identity, _SEARCH, kept)
+            return identity
+        earlier = earlier if isinstance(earlier, dict) else {}
+        if differing := sorted(name for name in {*kept, *earlier} if kept.get(name) != earlier.get(name)):
+            message = f"this study is of a search with another {', another '.join(differing)}"
+            hint = "give the search another name, or restore its settings"
+            raise InputError(Problem(rule="conflict", place=self._place, value=differing, message=message, hint=hint))
+        return identity
+
+    def _copied(self) -> Iterator[Recorded]:
+        """Copies what is stored to memory, and yields it."""
+        for key, value in self._storage.get_study_system_attrs(self._id).items():
+            self._memory.set_study_system_attr(_DRAWING, key, value)
+        for trial in self._storage.get_all_trials(self._id, deepcopy=False):
+            try:
+                recorded = self._recorded(trial)
+            except (KeyError, ValueError, TypeError) as error:
+                message = f"trial {trial.number} was not written by a search ({type(error).__name__}: {error})"
+                problem = Problem(rule="damaged", place=self._place, value=trial.number, message=message)
+                raise InputError(problem) from None
+            self._ids.append(trial._trial_id)
+            self._memory.create_new_trial(_DRAWING, _for_sampling(trial))
+            yield recorded
+
+    def _recorded(self, trial: FrozenTrial) -> Recorded:
+        notes, space = trial.user_attrs, self._search.space
+        results = [value for name, value in notes.items() if name.startswith("seed ")]
+        for one in results:
+            if wrong := misfit(one, {key: _RESULT[key] for key in ("order", "seed", "rung")}):
+                raise ValueError(wrong)
+        return Recorded(
+            number=trial.number,
+            settings=notes.get("settings") or {path: value_of(space[path], one) for path, one in trial.params.items()},
+            origin=notes["origin"],
+            same_as=notes.get("same as"),
+            is_known="source" in notes,
+            results=tuple((one["order"], _result(one)) for one in results),
+            ended=trial.state.is_finished(),
+        )
+
+    @property
+    def next_number(self) -> int:
+        """Number of the next trial."""
+        return len(self._ids)
+
+    def draw(self, name: Sampler) -> Settings:
+        """A suggestion for the next trial, in memory only until `add` writes it."""
+        assert self._drawn is None, "the last suggestion was not added"
+        self._drawn = len(self._ids)
+        self._drawing.sampler = samplers.sampler(name, self._search.sampler_seed, self._drawn)
+        trial = self._drawing.ask()
+        settings: Settings = {}
+        for path in self._paths:
+            if path in active_paths(self._search.space, settings):
+                dimension = self._search.space[path]
+                settings[path] = value_of(dimension, samplers.drawn(trial, path, dimension))
+        return settings
+
+    def add(
+        self,
+        settings: Settings,
+        origin: Origin,
+        *,
+        same_as: int | None = None,
+        outside: bool = False,
+        source: str = "",
+        results: Sequence[Result] = (),
+        told: Told | None = None,
+    ) -> int:
+        """Writes a trial: the last suggestion, or one that no sampler has drawn.
+
+        Args:
+            settings: configuration path -> value.
+            origin: where it comes from.
+            same_as: number of the earlier trial that it equals.
+            outside: whether the settings lie outside of the space; no sampler sees the trial.
+            source: name under which another sweep has its scores.
+            results: finished trainings of the other sweep.
+            told: how it ended; None if it is to be trained.
+
+        Returns:
+            Its number.
+        """
+        number, drawn = len(self._ids), self._drawn
+        space = {} if outside else {path: self._search.space[path] for path in settings}
+        suggestion = None if drawn is None else self._memory.get_trial(drawn)
+        trial = create_trial(
+            state=told.state if told else TrialState.RUNNING,
+            values=None if told is None or told.values is None else list(told.values),
+            params=suggestion.params
+            if suggestion
+            else {k: samplers.drawn_for(one, settings[k]) for k, one in space.items()},
+            distributions={path: samplers.distribution(one) for path, one in space.items()},
+            system_attrs=dict(suggestion.system_attrs) if suggestion else {},
+            user_attrs={
+                "origin": origin,
+                **({} if same_as is None else {"same as": same_as}),
+                **({"settings": settings} if outside else {}),
+                **({"source": source} if source else {}),
+                **{_name(result): _attribute(order, result) for order, result in enumerate(results)},
+                **(told.notes if told else {}),
+            },
+            constraints=_constraints(told) if told else None,
+        )
+        self._keep_generations()
+        self._ids.append(self._storage.create_new_trial(self._id, trial))
+        if self._storage.get_trial_number_from_id(self._ids[-1]) != number:
+            message = "another program has added trials to this study"
+            raise InputError(Problem(rule="conflict", place=self._place, value=number, message=message))
+        if drawn is None:
+            self._memory.create_new_trial(_DRAWING, _for_sampling(trial))
+        elif told:
+            self._end(self._memory, number, told)
+        self._drawn = None
+        return number
+
+    def _keep_generations(self) -> None:
+        """Writes what the sampler has chosen for good, as the parents of a generation, before the trial from them."""
+        kept = self._storage.get_study_system_attrs(self._id)
+        for key, value in self._memory.get_study_system_attrs(_DRAWING).items():
+            if key not in kept:
+                self._storage.set_study_system_attr(self._id, key, value)
+
+    def record(self, number: int, order: int, result: Result, shown: tuple[int, float] | None) -> None:
+        """Writes how a training of a trial ended.
+
+        Args:
+            number: number of the trial.
+            order: place among all results of the study.
+            result: how it ended.
+            shown: step and value of the trial's curve, which the sampler sees if the trial is stopped.
+        """
+        if shown:
+            self._storage.set_trial_intermediate_value(self._ids[number], *shown)
+            if self._is_open(number):
+                self._memory.set_trial_intermediate_value(number, *shown)
+        self._storage.set_trial_user_attr(self._ids[number], _name(result), _attribute(order, result))
+
+    def tell(self, number: int, told: Told) -> None:
+        """Ends a trial."""
+        for name, note in told.notes.items():
+            self._storage.set_trial_user_attr(self._ids[number], name, note)
+        self._end(self._storage, self._ids[number], told)
+        if self._is_open(number):
+            self._end(self._memory, number, told)
+
+    def _is_open(self, number: int) -> bool:
+        """Whether a trial runs for the samplers; one outside of the space never does."""
+        return not self._memory.get_trial(number).state.is_finished()
+
+    def _end(self, storage: BaseStorage, identity: int, told: Told) -> None:
+        for name, violation in _constraints(told).items():
+            storage.set_trial_system_attr(identity, f"constraints:{name}", violation)
+        storage.set_trial_state_values(identity, told.state, told.values)
+
+
+def _for_sampling(trial: FrozenTrial) -> FrozenTrial:
+    """The trial as samplers see it: one outside of the space as a failed one, whose settings count for nothing."""
+    if "settings" not in trial.user_attrs:
+        return trial
+    return create_trial(state=TrialState.FAIL)
+
+
+def _constraints(told: Told) -> dict[str, float]:
+    return {str(i): violation for i, violation in enumerate(told.violations)}
+
+
+def _name(result: Result) -> str:
+    return f"seed {result.seed}" + ("" if result.rung is None else f" at {result.rung:g}")
+
+
+def _attribute(order: int, result: Result) -> dict[str, object]:
+    measured = result.measured._asdict() if result.measured else {"failed": result.reason}
+    return {"order": order, "seed": result.seed, "rung": result.rung, **measured}
+
+
+def _result(attribute: Mapping[str, Any]) -> Result:
+    if "failed" in attribute:
+        return Result(attribute["seed"], attribute["rung"], None, attribute["failed"])
+    measured = Measured(tuple(attribute["objectives"]), tuple(attribute["bounded"]))
+    if not all(math.isfinite(one) for values in measured for one in values):
+        raise ValueError("a score is no number")
+    return Result(attribute["seed"], attribute["rung"], measured)
