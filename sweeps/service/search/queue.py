@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import statistics
@@ -97,7 +98,7 @@ class SearchQueue:
             settings = inside(search.space, base)
             if settings is None:
                 here = {path: base[path] for path in active_paths(search.space, base) if path in base}
-                self._start(here, "default", outside=True)
+                self._start(json.loads(json.dumps(here)), "default", outside=True)
             else:
                 self._start(settings, "default")
 
@@ -255,14 +256,12 @@ class SearchQueue:
         record = self._standings.records[number]
         if record.state == "running":
             return None
-        notes: dict[str, object] = {"state": record.state, "seeds": record.n}
         if record.state == "failed":
-            return Told(state=TrialState.FAIL, notes={**notes, "reason": record.reason})
+            return Told(state=TrialState.FAIL)
         if record.state == "stopped":
             values = record.rungs[max(record.rungs)].objectives if len(self._search.objectives) == 1 else None
-            return Told(state=TrialState.PRUNED, values=values, notes=notes)
-        if record.n > 1:
-            notes["std"] = list(record.std)
+            return Told(state=TrialState.PRUNED, values=values)
+        notes = {"seeds": record.n, **({"std": list(record.std)} if record.n > 1 else {})}
         return Told(state=TrialState.COMPLETE, values=record.mean, violations=record.violations, notes=notes)
 
     def _curve(self, job: Job, result: Result) -> tuple[int, float] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 import statistics
 from collections.abc import Iterable, Sequence
@@ -27,11 +28,17 @@ def goes_on(earlier: Sequence[Losses], one: Losses) -> bool:
     always is, and of equal points the earlier one is better. With several: none of them is at least as good in all
     objectives.
 
+    Args:
+        earlier: the points that have come as far, in ascending order.
+        one: the point.
+
     >>> goes_on([], (0.5,)), goes_on([(0.5,)], (0.4,)), goes_on([(0.5,)], (0.5,)), goes_on([(0.1,), (0.5,)], (0.2,))
     (True, True, False, False)
     """
-    better = sum(all(a <= b for a, b in zip(other, one, strict=True)) for other in earlier)
-    return better < (max(1, (len(earlier) + 1) // ETA) if len(one) == 1 else 1)
+    at = bisect.bisect_right(earlier, one)
+    if len(one) == 1:
+        return at < max(1, (len(earlier) + 1) // ETA)
+    return not any(all(a <= b for a, b in zip(other, one, strict=True)) for other in earlier[:at])
 
 
 def best(columns: Sequence[Column], records: Iterable[PointRecord]) -> tuple[int, ...]:

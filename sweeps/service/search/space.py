@@ -55,10 +55,13 @@ def high(dimension: Uniform | LogUniform | Integer) -> float:
 
 
 def value_of(dimension: Dimension, drawn: Any) -> object:
-    """The setting for what a sampler has drawn: an option for its label, a number with few digits."""
-    if isinstance(dimension, Choice):
-        return dimension.options[labels(dimension).index(drawn)]
-    return _tidy(dimension, drawn)
+    """The setting that a parameter of the study stands for: the option of a label, or a number as it is."""
+    return dimension.options[labels(dimension).index(drawn)] if isinstance(dimension, Choice) else drawn
+
+
+def suggested_value(dimension: Dimension, drawn: Any) -> object:
+    """The setting for what a sampler has drawn: like `value_of`, with few digits."""
+    return value_of(dimension, drawn) if isinstance(dimension, Choice) else _tidy(dimension, drawn)
 
 
 def _tidy(dimension: Uniform | LogUniform | Integer, number: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable
@@ -74,7 +75,7 @@ class Standings:
         """Whether a point goes on from a stage, which it enters for the points after it."""
         earlier, one = self._reached[seeds, rung], losses(self._search.objectives, values)
         goes = goes_on(earlier, one)
-        earlier.append(one)
+        bisect.insort(earlier, one)
         return goes or record.point.origin == "default"
 
     def _keep(self, record: PointRecord, later: Job | None = None) -> Job | None:

@@ -13,13 +13,15 @@ import optuna
 from optuna.storages import BaseStorage, InMemoryStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
+from sqlalchemy.exc import SQLAlchemyError
 
 from mucon.errors import InputError, Problem
 from storage.fencing import ALONE, Writer
 from sweeps.service.search import journal_file, samplers
 from sweeps.service.search.points import Measured, Origin
-from sweeps.service.search.space import Settings, description, ordered, value_of
+from sweeps.service.search.space import Settings, description, ordered, suggested_value, value_of
 from sweeps.service.spec.search import Sampler, Search, active_paths
+from sweeps.service.text import redacted
 from sweeps.service.trials.json_files import NUMBER, misfit
 
 _SEARCH = "search"
@@ -96,7 +98,7 @@ class Study:
     raise `OSError` or an error of the database if something cannot be written; the search then has to be opened again.
 
     Args:
-        place: the file, or the URL of a database.
+        place: the file, whose folder exists, or the URL of a database.
         search: the search.
         context: further facts on which the scores depend: base configuration, data, part.
         writer: the right to write the file.
@@ -110,10 +112,8 @@ class Study:
         self, place: Path | str, search: Search, context: Mapping[str, object] | None = None, writer: Writer = ALONE
     ) -> None:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self._place, self._search, self._paths = str(place), search, ordered(search.space)
-        self._storage: BaseStorage = (
-            journal_file.open_journal(place, writer) if isinstance(place, Path) else optuna.storages.RDBStorage(place)
-        )
+        self._place, self._search, self._paths = redacted(str(place)), search, ordered(search.space)
+        self._storage = journal_file.open_journal(place, writer) if isinstance(place, Path) else _database(place)
         self._directions = [
             StudyDirection.MAXIMIZE if one.higher_is_better else StudyDirection.MINIMIZE for one in search.objectives
         ]
@@ -163,13 +163,14 @@ class Study:
 
     def _recorded(self, trial: FrozenTrial) -> Recorded:
         notes, space = trial.user_attrs, self._search.space
+        setting = suggested_value if notes["origin"] == "suggested" else value_of
         results = [value for name, value in notes.items() if name.startswith("seed ")]
         for one in results:
             if wrong := misfit(one, {key: _RESULT[key] for key in ("order", "seed", "rung")}):
                 raise ValueError(wrong)
         return Recorded(
             number=trial.number,
-            settings=notes.get("settings") or {path: value_of(space[path], one) for path, one in trial.params.items()},
+            settings=notes.get("settings") or {path: setting(space[path], one) for path, one in trial.params.items()},
             origin=notes["origin"],
             same_as=notes.get("same as"),
             is_known="source" in notes,
@@ -192,7 +193,7 @@ class Study:
         for path in self._paths:
             if path in active_paths(self._search.space, settings):
                 dimension = self._search.space[path]
-                settings[path] = value_of(dimension, samplers.drawn(trial, path, dimension))
+                settings[path] = suggested_value(dimension, samplers.drawn(trial, path, dimension))
         return settings
 
     def add(
@@ -291,6 +292,16 @@ class Study:
         for name, violation in _constraints(told).items():
             storage.set_trial_system_attr(identity, f"constraints:{name}", violation)
         storage.set_trial_state_values(identity, told.state, told.values)
+
+
+def _database(url: str) -> BaseStorage:
+    try:
+        return optuna.storages.RDBStorage(url)
+    except (ImportError, SQLAlchemyError) as error:
+        message = f"this database cannot be used ({redacted(str(error).splitlines()[0])})"
+        hint = "give a URL like postgresql+psycopg2://USER@HOST/NAME, or leave it out for a file"
+        problem = Problem(rule="unreachable", place=redacted(url), value=redacted(url), message=message, hint=hint)
+        raise InputError(problem) from None
 
 
 def _for_sampling(trial: FrozenTrial) -> FrozenTrial:
