@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from typing import Any
 
 from mucon.errors import Problem
@@ -154,6 +155,9 @@ def sampler_problems(search: Search) -> Iterator[Problem]:
             expected = f"at most {MAX_COMBINATIONS} combinations in a grid"
             yield Problem(rule="range", place="space", value=search.sampler, expected=expected)
     if search.sampler == "cmaes":
+        if find_spec("cmaes") is None:
+            message, hint = "cmaes requires the package cmaes", "pip install 'mucon[search]'"
+            yield Problem(rule="missing", place="sampler", value=search.sampler, message=message, hint=hint)
         numbers = [one for one in search.space.values() if not isinstance(one, Choice) and not one.when]
         if all(one.low == one.high for one in numbers):
             expected = "a number that always has an effect, which is what cmaes varies"

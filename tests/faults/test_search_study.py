@@ -1,0 +1,68 @@
+"""Kills a search again and again, also on a full disk; its study ends as that of an undisturbed one."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+from sweeps.service.search.points import SearchHistory
+from tests.helpers.simulated_searches import NESTED, queue_on, run, search_of
+
+ROOT = Path(__file__).parents[2]
+SEARCH = search_of(NESTED, trials=16, seeds=2, rungs=(0.5,))
+PROGRAM = """
+    import pathlib, resource, signal, sys
+    from tests.faults.test_search_study import SEARCH
+    from tests.helpers.simulated_searches import hill, queue_on, run
+    place, limit = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+    if limit:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    def objective(job):
+        print(job.point.number, flush=True)
+        return hill(job)
+    try:
+        run(queue_on(place, SEARCH), objective)
+    except OSError as error:
+        print("full", error.errno, flush=True)
+"""
+
+
+def program(place: Path, limit: int = 0) -> subprocess.Popen[str]:
+    line = [sys.executable, "-c", textwrap.dedent(PROGRAM), str(place), str(limit)]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+
+
+def undisturbed(folder: Path) -> SearchHistory:
+    queue = queue_on(folder / "undisturbed", SEARCH)
+    run(queue)
+    return queue.history()
+
+
+def test_a_search_that_is_killed_again_and_again_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
+    moments = random.Random(11)
+    for _ in range(3):
+        with program(tmp_path / "study") as process:
+            assert process.stdout is not None
+            for _ in range(moments.randint(1, 11)):
+                process.stdout.readline()
+            process.kill()
+    queue = queue_on(tmp_path / "study", SEARCH)
+    run(queue)
+    assert queue.history() == undisturbed(tmp_path)
+
+
+def test_a_search_on_a_full_disk_stops_with_a_whole_study_and_continues(tmp_path: Path) -> None:
+    study = tmp_path / "study"
+    for limit in (5_000, 12_345):
+        with program(study, limit) as process:
+            said = process.communicate()[0].splitlines()
+        assert said[-1].startswith("full")
+        assert study.stat().st_size < limit
+        assert study.read_bytes().endswith(b"}\n")
+    queue = queue_on(study, SEARCH)
+    run(queue)
+    assert queue.history() == undisturbed(tmp_path)
