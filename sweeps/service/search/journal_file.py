@@ -15,6 +15,7 @@ from mucon.errors import InputError, Problem
 from storage.fencing import Writer
 from sweeps.service.trials.json_files import damaged
 
+FILE = "study.journal"
 HINT = "rename the file to start the study again from its finished trainings"
 _LOCK_SECONDS = 5
 """Seconds after which the lock of a killed process is removed; a line takes milliseconds."""

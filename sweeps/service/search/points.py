@@ -15,8 +15,6 @@ from sweeps.service.trials.json_files import ANY_KEY, NUMBER, damaged, misfit, r
 Origin = Literal["default", "warm start", "suggested"]
 State = Literal["running", "complete", "stopped", "failed", "infeasible"]
 FILE = "search.json"
-STUDY = "study.journal"
-"""Name of the file of a study, beside `FILE`; `optuna-dashboard` opens it."""
 FORMAT_VERSION = 1
 HINT = "run the search again; no trial is lost"
 

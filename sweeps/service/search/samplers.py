@@ -10,8 +10,8 @@ import optuna
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.exceptions import ExperimentalWarning
 
-from sweeps.service.search.space import high, label, labels
-from sweeps.service.spec.search import Choice, Dimension, Integer, LogUniform, Sampler
+from sweeps.service.search.space import always_numbers, high, label, labels
+from sweeps.service.spec.search import Choice, Dimension, Integer, LogUniform, Sampler, Space
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -22,14 +22,15 @@ _POPULATION = 20
 """Number of points of a generation of NSGA-II; the same for every `trials`, so that a search can be enlarged."""
 
 
-def sampler(name: Sampler, seed: int, number: int) -> BaseSampler:
+def sampler(name: Sampler, space: Space, seed: int, number: int) -> BaseSampler:
     """A new sampler for one suggestion.
 
     It has no state of its own: the suggestion depends on the seed, the number and the study only, so that a search
     that was killed continues with the same suggestions.
 
     Args:
-        name: kind of the sampler; `grid` draws at random where its grid is used up.
+        name: kind of the sampler; `grid` is none of optuna's, and draws at random.
+        space: the space.
         seed: seed of the search.
         number: number of the suggestion in the study.
     """
@@ -38,10 +39,12 @@ def sampler(name: Sampler, seed: int, number: int) -> BaseSampler:
         warnings.simplefilter("ignore", ExperimentalWarning)
         if name == "tpe":
             return optuna.samplers.TPESampler(multivariate=True, group=True, constant_liar=True, seed=of_this)
-        if name == "cmaes":
-            return optuna.samplers.CmaEsSampler(seed=of_this, warn_independent_sampling=False)
         if name == "nsga2":
             return optuna.samplers.NSGAIISampler(population_size=_POPULATION, seed=of_this)
+    if name == "cmaes":
+        from sweeps.service.search.evolution import EvolutionSampler  # of an optional package
+
+        return EvolutionSampler({path: distribution(space[path]) for path in always_numbers(space)}, of_this)
     return optuna.samplers.RandomSampler(seed=of_this)
 
 

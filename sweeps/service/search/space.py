@@ -15,7 +15,7 @@ Settings = dict[str, object]
 MAX_COMBINATIONS = 10_000
 """Number of combinations up to which a finite space is written out."""
 _DIGITS = 6
-"""Significant digits of a suggested number, so that tables show what was trained."""
+"""Significant digits of a suggested number of a wide range, so that tables show what was trained."""
 
 
 def ordered(space: Space) -> tuple[str, ...]:
@@ -30,16 +30,15 @@ def ordered(space: Space) -> tuple[str, ...]:
     return tuple(paths)
 
 
-def label(choice: Choice, option: object) -> str:
-    """An option as a text that no other option of the choice has."""
-    texts = [one if isinstance(one, str) else json.dumps(one) for one in choice.options]
-    at = next(i for i, one in enumerate(choice.options) if _is(one, option))
-    return texts[at] if len(set(texts)) == len(texts) else json.dumps(choice.options[at])
-
-
 def labels(choice: Choice) -> list[str]:
     """The options of a choice as distinct texts, in their order."""
-    return [label(choice, option) for option in choice.options]
+    texts = [one if isinstance(one, str) else json.dumps(one) for one in choice.options]
+    return texts if len(set(texts)) == len(texts) else [json.dumps(one) for one in choice.options]
+
+
+def label(choice: Choice, option: object) -> str:
+    """An option as a text that no other option of the choice has."""
+    return next(text for text, one in zip(labels(choice), choice.options, strict=True) if _is(one, option))
 
 
 def high(dimension: Uniform | LogUniform | Integer) -> float:
@@ -71,6 +70,8 @@ def _tidy(dimension: Uniform | LogUniform | Integer, number: float) -> float:
     if isinstance(dimension, Uniform) and dimension.step is not None:
         count = round((number - dimension.low) / dimension.step)
         return float(f"{dimension.low + count * dimension.step:.12g}")
+    if dimension.high - dimension.low < 1e-3 * abs(dimension.high):
+        return float(number)
     return min(max(float(f"{number:.{_DIGITS}g}"), float(dimension.low)), float(dimension.high))
 
 
@@ -140,8 +141,16 @@ def _nearest(dimension: Dimension, value: object) -> list[object]:
 
 
 def _is(option: object, value: object) -> bool:
-    """Whether two plain values are the same; 1, 1.0 and True differ, a list and a tuple do not."""
+    """Whether two plain values are the same, as 1 and 1.0 are, or a list and a tuple; True is no number."""
+    if isinstance(option, int | float) and isinstance(value, int | float):
+        return option == value and isinstance(option, bool) == isinstance(value, bool)
     return json.dumps(option) == json.dumps(value)
+
+
+def always_numbers(space: Space) -> list[str]:
+    """The paths of the numbers that vary and always have an effect, in alphabetical order."""
+    numbers = {path: one for path, one in space.items() if not isinstance(one, Choice) and not one.when}
+    return sorted(path for path, one in numbers.items() if one.low < high(one))
 
 
 def sampler_problems(search: Search) -> Iterator[Problem]:
@@ -158,8 +167,7 @@ def sampler_problems(search: Search) -> Iterator[Problem]:
         if find_spec("cmaes") is None:
             message, hint = "cmaes requires the package cmaes", "pip install 'mucon[search]'"
             yield Problem(rule="missing", place="sampler", value=search.sampler, message=message, hint=hint)
-        numbers = [one for one in search.space.values() if not isinstance(one, Choice) and not one.when]
-        if all(one.low == one.high for one in numbers):
+        if not always_numbers(search.space):
             expected = "a number that always has an effect, which is what cmaes varies"
             yield Problem(rule="conflict", place="space", value=search.sampler, expected=expected)
         if len(search.objectives) > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -187,7 +187,7 @@ class Study:
         """A suggestion for the next trial, in memory only until `add` writes it."""
         assert self._drawn is None, "the last suggestion was not added"
         self._drawn = len(self._ids)
-        self._drawing.sampler = samplers.sampler(name, self._search.sampler_seed, self._drawn)
+        self._drawing.sampler = samplers.sampler(name, self._search.space, self._search.sampler_seed, self._drawn)
         trial = self._drawing.ask()
         settings: Settings = {}
         for path in self._paths:
@@ -250,7 +250,7 @@ class Study:
         if drawn is None:
             self._memory.create_new_trial(_DRAWING, _for_sampling(trial))
         elif told:
-            self._end(self._memory, number, told)
+            self._end(self._memory, number, _as_seen(told))
         self._drawn = None
         return number
 
@@ -282,7 +282,7 @@ class Study:
             self._storage.set_trial_user_attr(self._ids[number], name, note)
         self._end(self._storage, self._ids[number], told)
         if self._is_open(number):
-            self._end(self._memory, number, told)
+            self._end(self._memory, number, _as_seen(told))
 
     def _is_open(self, number: int) -> bool:
         """Whether a trial runs for the samplers; one outside of the space never does."""
@@ -305,10 +305,27 @@ def _database(url: str) -> BaseStorage:
 
 
 def _for_sampling(trial: FrozenTrial) -> FrozenTrial:
-    """The trial as samplers see it: one outside of the space as a failed one, whose settings count for nothing."""
-    if "settings" not in trial.user_attrs:
+    """A trial as samplers see it.
+
+    One outside of the space is a failed one, which they pass over. One that failed inside is a stopped one, which is
+    worse than all complete ones: otherwise they would suggest its like again and again.
+    """
+    if "settings" in trial.user_attrs:
+        return create_trial(state=TrialState.FAIL)
+    if trial.state != TrialState.FAIL:
         return trial
-    return create_trial(state=TrialState.FAIL)
+    return create_trial(
+        state=TrialState.PRUNED,
+        params=trial.params,
+        distributions=trial.distributions,
+        system_attrs=trial.system_attrs,
+        intermediate_values=trial.intermediate_values,
+    )
+
+
+def _as_seen(told: Told) -> Told:
+    """How a trial ends for samplers, see `_for_sampling`."""
+    return replace(told, state=TrialState.PRUNED) if told.state == TrialState.FAIL else told
 
 
 def _constraints(told: Told) -> dict[str, float]:

@@ -10,7 +10,7 @@ import pytest
 
 from sweeps.service.search.points import Job, Measured
 from sweeps.service.spec.search import Choice, Integer, Sampler
-from tests.helpers.simulated_searches import FLAT, NESTED, queue_on, run, search_of
+from tests.helpers.simulated_searches import FLAT, NESTED, hill, queue_on, run, search_of
 
 RUNGS = {"rungs": (0.5,), "seeds": 2}
 
@@ -57,16 +57,19 @@ def test_after_a_kill_at_any_line_of_the_journal_the_study_is_that_of_an_undistu
         assert content(cut) == expected, n
 
 
+def cliff(job: Job) -> Measured | str:
+    """Diverges with a small `a`, but only after the first rung."""
+    a = job.point.settings["a"]
+    assert isinstance(a, float)
+    return "diverged" if a < 0.3 and job.rung is None else hill(job)
+
+
 @pytest.mark.parametrize("sampler", ["tpe", "cmaes", "nsga2"])
 @pytest.mark.parametrize("space", [FLAT, NESTED], ids=["flat", "nested"])
 def test_samplers_continue_with_the_same_suggestions(folder: Path, sampler: Sampler, space: Any):
-    search = search_of(space, trials=26, sampler=sampler, seeds=1)
-    run(queue_on(folder / "whole", search))
-    for most in (3, 9, 15, 21, 25):
-        run(queue_on(folder / "killed", search), most=most - len(content_or_none(folder / "killed")))
-    run(queue_on(folder / "killed", search))
+    search = search_of(space, trials=34, sampler=sampler, **RUNGS)
+    run(queue_on(folder / "whole", search), cliff)
+    for most in (5, 13, 17):
+        run(queue_on(folder / "killed", search), cliff, most=most)
+    run(queue_on(folder / "killed", search), cliff)
     assert content(folder / "killed") == content(folder / "whole")
-
-
-def content_or_none(path: Path) -> list[dict[str, Any]]:
-    return content(path)[:-1] if path.exists() else []

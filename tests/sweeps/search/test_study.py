@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 import warnings
@@ -183,3 +184,10 @@ def test_numbers_of_the_study_survive_as_they_are(folder: Path):
     assert again == queue.history()
     assert dict(again.records[0].point.settings) == base
     assert json.loads(json.dumps(again.to_dict())) == again.to_dict()
+
+
+def test_a_study_has_no_pickle(folder: Path):
+    run(queue_on(folder / "study", search_of(seeds=1, trials=30, sampler="cmaes")))
+    pickled = pickle.dumps(search_of()).hex()[:8]
+    assert pickled not in (folder / "study").read_text()
+    assert {"cmaes:generation"} == {name for trial in loaded(folder / "study").trials for name in trial.system_attrs}
