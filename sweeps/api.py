@@ -18,6 +18,7 @@ from sweeps.service.spec.columns import (
 from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.spec.figure import Figure
 from sweeps.service.spec.recipe import Recipe
+from sweeps.service.spec.search import Bound, Choice, Integer, LogUniform, Search, Uniform
 
 __all__ = [
     "EDIT",
@@ -30,11 +31,17 @@ __all__ = [
     "MOF_WITHOUT_BACKGROUND",
     "MUCON_COLUMNS",
     "TRAINING_SECONDS",
+    "Bound",
+    "Choice",
     "Collection",
     "Column",
     "Experiment",
     "Figure",
+    "Integer",
+    "LogUniform",
     "Recipe",
+    "Search",
+    "Uniform",
     "Variant",
     "main",
 ]

@@ -7,6 +7,7 @@ from typing import Any
 
 from mucon.errors import EXIT_OK
 from sweeps.service.commands.options import experiments, new_console
+from sweeps.service.spec.search import Search
 from sweeps.service.text import say
 
 
@@ -25,7 +26,11 @@ def run(options: argparse.Namespace) -> int:
     """Lists the experiments of the package."""
     console = new_console()
     for name, experiment in experiments().items():
-        tables = experiment.experiments
-        rows = [row.name for row in tables[0].variants] if len(tables) == 1 else [table.name for table in tables]
+        if isinstance(experiment, Search):
+            rows = list(experiment.space)
+        elif len(tables := experiment.experiments) == 1:
+            rows = [row.name for row in tables[0].variants]
+        else:
+            rows = [table.name for table in tables]
         say(console, f"{name}: {experiment.title} ({'; '.join(rows)})")
     return EXIT_OK

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from sweeps.service.spec.experiment import Collection, Experiment
+    from sweeps.service.spec.search import Search
     from sweeps.service.trials.results_folder import ResultsFolder
 
 TRACKING = ("on", "off")
@@ -113,12 +114,12 @@ def experiment_names() -> list[str]:
     return [name for name in modules if name != "api" and not name.startswith("_")]
 
 
-def experiment_named(name: str) -> Experiment | Collection:
+def experiment_named(name: str) -> Experiment | Collection | Search:
     """An experiment of the package: the value `EXPERIMENT` of its module."""
-    experiment: Experiment | Collection = importlib.import_module(f"sweeps.{name}").EXPERIMENT
+    experiment: Experiment | Collection | Search = importlib.import_module(f"sweeps.{name}").EXPERIMENT
     return experiment
 
 
-def experiments() -> dict[str, Experiment | Collection]:
+def experiments() -> dict[str, Experiment | Collection | Search]:
     """All experiments of the package, by name; imports them."""
     return {name: experiment_named(name) for name in experiment_names()}

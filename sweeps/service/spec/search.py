@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from mucon.errors import InputError, Problem
@@ -14,9 +14,12 @@ from sweeps.service.spec.recipe import DEMO, WEAK
 from sweeps.service.spec.texts import name_problems, text_problems
 
 if TYPE_CHECKING:
+    from mucon.configuration import Config
     from sweeps.service.spec.recipe import Base
 
 Sampler = Literal["tpe", "random", "grid", "cmaes", "nsga2"]
+PARTS = ("validation",)
+"""The parts of a split that a search may look at."""
 When = Mapping[str, tuple[object, ...]]
 """Path of a choice of the same space -> the options with which a setting has an effect."""
 
@@ -140,10 +143,11 @@ class Search:
         best: number of points that are trained again at the end.
         fresh_seeds: number of their seeds.
         splits: the splits of the store; a point's score is its mean over them.
+        part: `validation`; the test part is looked at once, after the search.
 
     Raises:
-        InputError: an empty or contradictory space, a wrong number, a name that no file can have, or a text that
-            cannot be shown.
+        InputError: an empty or contradictory space, a wrong number, another part, a name that no file can have, or a
+            text that cannot be shown.
     """
 
     name: str
@@ -162,6 +166,7 @@ class Search:
     best: int = 3
     fresh_seeds: int = 5
     splits: tuple[str, ...] = ("1",)
+    part: str = PARTS[0]
 
     def __post_init__(self) -> None:
         problems = [*name_problems("name", self.name), *text_problems("title", self.title)]
@@ -173,6 +178,8 @@ class Search:
             problems.append(Problem(rule="missing", place="space", message=f"{self.name} varies no setting"))
         if not self.objectives:
             problems.append(Problem(rule="missing", place="objectives", message=f"{self.name} has no objective"))
+        if self.part not in PARTS:
+            problems.append(other_part("part", self.part))
         if self.sampler not in get_args(Sampler):
             problems.append(unknown("sampler", "sampler", self.sampler, get_args(Sampler)))
         if list(self.rungs) != sorted(set(self.rungs)) or not all(0 < rung < 1 for rung in self.rungs):
@@ -180,6 +187,13 @@ class Search:
             problems.append(Problem(rule="range", place="rungs", value=list(self.rungs), expected=expected))
         if problems:
             raise InputError(problems)
+
+
+def other_part(place: str, part: object) -> Problem:
+    """The problem of a search that is to look at another part than the validation part."""
+    message = f"a search is judged on the validation part, not on the part {part!r}"
+    hint = "leave it out; the best points are scored on the test part at the end"
+    return Problem(rule="conflict", place=place, value=part, message=message, hint=hint)
 
 
 def space_problems(space: Space, path: str) -> Iterator[Problem]:
@@ -228,6 +242,30 @@ def _needs(space: Space, path: str, other: str, seen: frozenset[str] = frozenset
     """Whether a dimension has an effect only with certain values of another, directly or through others."""
     above = set(space[path].when) - seen if path in space else set()
     return other in above or any(_needs(space, one, other, seen | above) for one in above)
+
+
+def value_problems(space: Space, path: str, base: Config) -> Iterator[Problem]:
+    """What a configuration refuses of a dimension's values; of a range, the ends and the middle are tried.
+
+    Args:
+        space: the whole space.
+        path: configuration path of the dimension.
+        base: configuration on which the points build.
+    """
+    one = space[path]
+    if isinstance(one, Choice):
+        values = one.options
+    else:
+        middle = one.low + (one.high - one.low) / 2
+        values = (one.low, one.high, int(middle) if isinstance(one, Integer) else middle)
+    for value in values:
+        try:
+            base.with_values({path: value})
+        except InputError as error:
+            own = [problem for problem in error.problems if problem.place == path]
+            yield from (replace(problem, place=f"space.{path}") for problem in own[:1])
+            if own:
+                return
 
 
 def active_paths(space: Space, settings: Mapping[str, object]) -> tuple[str, ...]:

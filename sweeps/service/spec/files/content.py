@@ -1,4 +1,4 @@
-"""Makes an experiment from the content of a sweep file, and reports all its problems at once.
+"""Makes an experiment or a search from the content of a sweep file, and reports all its problems at once.
 
 See `sweeps.service.spec.files.format` for the format. The rows are all combinations of variants, zip and grid.
 """
@@ -16,14 +16,17 @@ from sweeps.service.spec.experiment import Experiment
 from sweeps.service.spec.figure import Figure
 from sweeps.service.spec.files.axes import Choice, Settings, axes_of, check_keys, rows_of, settings_of, text_of
 from sweeps.service.spec.files.metrics import columns_of
+from sweeps.service.spec.files.search import search_of
 from sweeps.service.spec.recipe import Recipe
+from sweeps.service.spec.search import Search
 from sweeps.service.spec.texts import name_problems
 
-KEYS = ("title", "name", "recipe", "set", "variants", "zip", "grid", "seeds", "splits", "metrics", "default", "figure")
+COMMON_KEYS = ("title", "name", "recipe", "set", "seeds", "splits")
+KEYS = (*COMMON_KEYS, "variants", "zip", "grid", "metrics", "default", "figure", "search")
 
 
-def experiment_of(content: object, *, stem: str, taken: Collection[str] = ()) -> Experiment:
-    """The experiment that a file's content describes.
+def sweep_of(content: object, *, stem: str, taken: Collection[str] = ()) -> Experiment | Search:
+    """The experiment or the search that a file's content describes.
 
     Args:
         content: plain values.
@@ -40,6 +43,8 @@ def experiment_of(content: object, *, stem: str, taken: Collection[str] = ()) ->
     recipe = _recipe(problems, content)
     name = _name(problems, content, stem, taken)
     common = settings_of(problems, content.get("set", {}), "set")
+    if "search" in content:
+        return _search(problems, content, name, recipe, common)
     axes = list(axes_of(problems, content))
     if not axes and not problems:
         problems.append(Problem(rule="missing", message="no rows", hint="add variants, zip or grid"))
@@ -70,6 +75,45 @@ def experiment_of(content: object, *, stem: str, taken: Collection[str] = ()) ->
         splits=splits,
         **optional,
     )
+
+
+def _search(
+    problems: list[Problem], content: Mapping[str, Any], name: str, recipe: str | None, common: Settings
+) -> Search:
+    """The search that a file's content describes; the other arguments are what has been read of it.
+
+    Raises:
+        InputError: one problem per wrong value.
+    """
+    for key in (key for key in content if key in KEYS and key not in (*COMMON_KEYS, "search")):
+        message, hint = f"{key} describes rows and their table; a search makes its own", "leave one of the two out"
+        problems.append(Problem(rule="conflict", place=key, value=content[key], message=message, hint=hint))
+    base, common_problems = _configuration(Recipe(recipe or "weak")(), common)
+    problems.extend(_placed(common_problems, common, "set"))
+    values = search_of(problems, content["search"], base or Recipe(recipe or "weak")())
+    for path in values.get("space", {}).keys() & common.keys():
+        message = "the search varies this setting"
+        problems.append(Problem(rule="duplicate", place=common[path].place, value=path, message=message))
+    title, seeds, splits = (
+        text_of(problems, content, "title", name),
+        _seeds(problems, content),
+        _splits(problems, content),
+    )
+    if problems:
+        raise InputError(_distinct(problems))
+    values |= {"seeds": seeds} if seeds else {}
+    values |= {"demo_trials": values["trials"]} if "trials" in values else {}
+    try:
+        return Search(
+            name=name,
+            title=title,
+            base=Recipe(recipe or "weak", _values(common)),
+            demo_base=Recipe(recipe or "demo", _values(common)),
+            splits=splits,
+            **values,
+        )
+    except InputError as error:
+        raise InputError(replace(problem, place=f"search.{problem.place}") for problem in error.problems) from None
 
 
 def _values(settings: Settings) -> dict[str, object]:

@@ -40,4 +40,24 @@ A sweep file in YAML; at least one of variants, zip and grid is required:
 
 The rows are all combinations of variants, zip and grid.
 
-A sweep file in Python contains a value EXPERIMENT, as those of the package do (see sweeps/ablation_masks.py)."""
+In place of variants, zip, grid, metrics, default and figure, a file may describe a search; title, name, recipe, set,
+seeds (the largest number per point) and splits are as above:
+
+  search:
+    space:                            # at least one setting
+      training.learning_rate: {loguniform: [0.003, 0.1]}
+      mask.overlap: {uniform: [0, 0.2], step: 0.05}      # step is optional
+      backbone.n_layers: {int: [6, 11]}                  # also step: 2, or log: true
+      mask.shape: [box, bell, trapezoid]                 # a choice
+      mask.min_ramp_frames: {choice: [0, 8], when: {mask.shape: [box]}}   # only with these options of another choice
+    objectives: [mof]                 # or several, such as [mof, inference_seconds] (default: mof)
+    constraints: [{metric: inference_seconds, at_most: 10}]   # or at_least
+    trials: 20                        # points (default: 20; 8 for the demo)
+    sampler: tpe                      # or random, grid, cmaes, nsga2
+    sampler_seed: 1
+    rungs: [0.7]                      # shares of a training after which points that are not promising stop
+    best: 3                           # points that are trained again at the end, on the whole training part
+    fresh_seeds: 5                    # with so many seeds
+
+A sweep file in Python contains a value EXPERIMENT, as those of the package do (see sweeps/ablation_masks.py and
+sweeps/search.py)."""

@@ -16,12 +16,13 @@ UNITS = tuple(SCALES)
 KEYS = ("metric", "prediction", "title", "unit")
 
 
-def columns_of(problems: list[Problem], metrics: object) -> tuple[Column, ...]:
-    """The columns of a file's `metrics`.
+def columns_of(problems: list[Problem], metrics: object, key: str = "metrics") -> tuple[Column, ...]:
+    """The columns of a file's `metrics`, or of another key.
 
     Args:
         problems: is appended to.
         metrics: a list of names, such as `mof` or `frames.mof`, or of mappings with the keys of `KEYS`.
+        key: where they are in the file.
 
     Returns:
         The columns; empty if `metrics` is None or wrong.
@@ -33,14 +34,14 @@ def columns_of(problems: list[Problem], metrics: object) -> tuple[Column, ...]:
         return ()
     if not isinstance(metrics, list) or not metrics:
         expected = "a list of metrics, such as [mof, frames.mof]"
-        problems.append(Problem(rule="type", place="metrics", value=metrics, expected=expected))
+        problems.append(Problem(rule="type", place=key, value=metrics, expected=expected))
         return ()
     columns: dict[str, Column] = {}
     for i, one in enumerate(metrics):
-        column = _column(problems, one, f"metrics[{i}]")
+        column = _column(problems, one, f"{key}[{i}]")
         if column is not None and column.title in columns:
             message = f"duplicate title {column.title!r}"
-            problems.append(Problem(rule="duplicate", place=f"metrics[{i}]", value=column.title, message=message))
+            problems.append(Problem(rule="duplicate", place=f"{key}[{i}]", value=column.title, message=message))
         elif column is not None:
             columns[column.title] = column
     return tuple(columns.values())

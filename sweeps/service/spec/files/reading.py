@@ -13,8 +13,9 @@ import yaml
 from mucon.errors import InputError, Problem
 from sweeps.service.spec.experiment import Collection as Tables
 from sweeps.service.spec.experiment import Experiment
-from sweeps.service.spec.files.content import experiment_of, name_taken
+from sweeps.service.spec.files.content import name_taken, sweep_of
 from sweeps.service.spec.files.format import SUFFIXES
+from sweeps.service.spec.search import Search
 from sweeps.service.spec.texts import joined, text_problems
 
 TEXT_KEYS = ("title", "name", "default", "splits", "x", "y", "x_title", "recordings")
@@ -24,7 +25,7 @@ _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float", "tag:yaml.org,20
 _PLAIN_NUMBER = re.compile(r"[-+]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][-+]?\d+)?|[-+]?\.(inf|nan)", re.IGNORECASE)
 
 
-def read_experiment(path: Path, taken: Collection[str] = ()) -> Experiment | Tables:
+def read_experiment(path: Path, taken: Collection[str] = ()) -> Experiment | Tables | Search:
     """The sweep that a file describes.
 
     Args:
@@ -49,7 +50,7 @@ def read_experiment(path: Path, taken: Collection[str] = ()) -> Experiment | Tab
     try:
         if path.suffix == ".py":
             return _of_python(path, taken)
-        return experiment_of(_yaml(text), stem=path.stem, taken=taken)
+        return sweep_of(_yaml(text), stem=path.stem, taken=taken)
     except InputError as error:
         raise InputError(error.under(path)) from None
 
@@ -115,7 +116,7 @@ def _problems(node: yaml.Node, place: str, seen: set[int]) -> Iterator[Problem]:
         yield from text_problems(place, node.value)
 
 
-def _of_python(path: Path, taken: Collection[str]) -> Experiment | Tables:
+def _of_python(path: Path, taken: Collection[str]) -> Experiment | Tables | Search:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None  # the suffix is .py
@@ -125,14 +126,14 @@ def _of_python(path: Path, taken: Collection[str]) -> Experiment | Tables:
     except SyntaxError as error:
         raise InputError(_unreadable(f"line {error.lineno}", error.msg, f"invalid Python ({error.msg})")) from None
     experiment = getattr(module, "EXPERIMENT", None)
-    if not isinstance(experiment, Experiment | Tables):
+    if not isinstance(experiment, Experiment | Tables | Search):
         value = None if experiment is None else type(experiment).__name__
         raise InputError(
             Problem(
                 rule="missing" if experiment is None else "type",
                 place="EXPERIMENT",
                 value=value,
-                expected="an Experiment or a Collection",
+                expected="an Experiment, a Collection or a Search",
                 hint="see sweeps/ablation_masks.py",
             )
         )
