@@ -257,7 +257,7 @@ def make_plan(
     poolings = {name: pooling(config.with_values(default)) for name, config in bases.items()}
     facts = {name: split_facts(opened, name, part) for name in names}
     data = {name: split_data(opened, name, facts[name], set(poolings.values()), part=part) for name in names}
-    fingerprint = _fingerprints(facts)
+    fingerprint = fingerprints(facts)
     tables = [shape.with_default_row(bases[shape.name], default) for shape in experiment.experiments]
     asked = [
         expand(
@@ -312,7 +312,7 @@ def _other_parts(plan: Plan) -> Iterator[Problem]:
                 yield Problem(rule="mismatch", place=f"split {split}", value=differing, message=message, hint=hint)
 
 
-def _fingerprints(facts: Mapping[str, SplitFacts]) -> Callable[[str, Config, int], str]:
+def fingerprints(facts: Mapping[str, SplitFacts]) -> Callable[[str, Config, int], str]:
     """Returns the fingerprint of a split's data for a configuration and a seed; cells with the same data share it."""
     fingerprints: dict[tuple[str, float, int | None], str] = {}
 

@@ -1,0 +1,66 @@
+"""The last step of a search: its best points trained again, on the whole training part, with seeds that are new."""
+
+from __future__ import annotations
+
+from sweeps.service.plan.plan import Plan, make_plan
+from sweeps.service.search.points import PointRecord, SearchHistory
+from sweeps.service.search.sweep.rows import Ground, columns_of, label_titles, point_row
+from sweeps.service.spec.experiment import Experiment
+from sweeps.service.spec.search import Search
+from sweeps.service.trials.trial import Trial
+
+SUFFIX = "_final"
+
+
+def final_name(name: str) -> str:
+    """The name of the sweep of a search's last step."""
+    return f"{name}{SUFFIX}"
+
+
+def final_records(search: Search, history: SearchHistory) -> list[PointRecord]:
+    """The base configuration, for comparison, and the best points; of several objectives, those on the front first."""
+    ranked = sorted(history.best, key=lambda number: len(search.objectives) > 1 and number not in history.front)
+    chosen = [history.record(number) for number in ranked[: search.best]]
+    default = [record for record in history.records if record.point.origin == "default" and record not in chosen]
+    return sorted([*default, *chosen], key=lambda record: record.point.number)
+
+
+def fresh_seeds(search: Search, history: SearchHistory) -> range:
+    """The smallest seeds that no point has used."""
+    used = max((seed for record in history.records for seed in record.scores), default=0)
+    first = max(used, search.seeds) + 1
+    return range(first, first + search.fresh_seeds)
+
+
+def final_plan(search: Search, ground: Ground, history: SearchHistory) -> tuple[Plan, dict[str, Trial]]:
+    """The plan of the last step, and its trials by key; the first reader of the test part's annotations.
+
+    Args:
+        search: the search, which is over.
+        ground: what its points share.
+        history: its points.
+
+    Raises:
+        InputError: test recordings without the annotations that scoring needs.
+    """
+    records = final_records(search, history)
+    rows = [point_row(search, record.point) for record in records]
+    default = next((row for row, record in zip(rows, records, strict=True) if record.point.origin == "default"), None)
+    table = Experiment(
+        name=final_name(search.name),
+        title=f"{search.title}: the best points with fresh seeds",
+        label_titles=("point", *label_titles(search.space)),
+        variants=tuple(rows),
+        columns=columns_of(search),
+        default_row=default.name if default else None,
+    )
+    return make_plan(
+        table,
+        store=ground.store,
+        base=lambda *_: ground.base,
+        settings=ground.settings,
+        seeds=fresh_seeds(search, history),
+        splits=ground.splits,
+        results=ground.results,
+        device=ground.device,
+    )
