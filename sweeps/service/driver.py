@@ -178,7 +178,7 @@ def _run(running: RunningPlan, growth: Growth | None, options: Options, mark: Pa
     options.budget.check(placement.each)
     budgeting = Budgeting(
         options.budget,
-        priority_first(plan, balanced(missing), options.priority),
+        priority_first(plan.parts, balanced(missing), options.priority),
         started=options.started,
         sweep=plan.folder,
         trials=running.trials,

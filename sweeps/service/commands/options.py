@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import sweeps
 from mucon.errors import InputError, Problem
+from sweeps.service.spec.seeds import UNTIL
 from sweeps.service.text import HIDDEN
 
 if TYPE_CHECKING:
@@ -67,6 +68,28 @@ def add_budget(parser: argparse._ActionsContainer, default: str = "") -> None:
     option("--gpu-hours", metavar="H", help=f"GPU-hours of the sweep over all its commands (default: {none})")
     option("--cpu-hours", metavar="H", help=f"core-hours of the sweep over all its commands (default: {none})")
     option("--max-trials", metavar="N", help=f"trainings of the sweep, including finished ones (default: {everything})")
+
+
+def add_seeds(parser: argparse._ActionsContainer, default: int) -> None:
+    """Adds `--seeds` and `--until`, see `read_seeds`.
+
+    Args:
+        parser: parser or group.
+        default: number of seeds without the option.
+    """
+    option = parser.add_argument
+    option(
+        "--seeds",
+        metavar="N",
+        help="seeds 1 to N; or auto:MIN..MAX, such as auto:3..15: each row gets seeds until it is clear whether it "
+        f"differs from the default row (default: {default})",
+    )
+    option(
+        "--until",
+        metavar="X",
+        help="with --seeds auto: a row is also clear once it is shown to differ by at most X points of the first "
+        f"compared column, as the table prints them (default: {UNTIL:g})",
+    )
 
 
 def tracking_uri(given: str | None, results: ResultsFolder) -> str:

@@ -8,6 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from mucon.errors import InputError, Problem, nearest
 from sweeps.service.commands.options import (
     add_budget,
     add_results,
+    add_seeds,
     add_tracking,
     add_tracking_uri,
     experiment_named,
@@ -29,6 +31,7 @@ from sweeps.service.commands.options import (
     tracking_uri,
 )
 from sweeps.service.spec.files.format import FORMAT, is_file_name
+from sweeps.service.spec.seeds import Seeds, read_seeds
 from sweeps.service.text import HIDDEN, redacted, say
 
 if TYPE_CHECKING:
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from sweeps.service.plan.sweep_folder import SweepInfo
     from sweeps.service.run.budget.limits import Budget
     from sweeps.service.run.budget.price import Price
+    from sweeps.service.run.seeds.growing import GrowingSeeds
     from sweeps.service.spec.experiment import Collection, Experiment
     from sweeps.service.spec.recipe import Base
     from sweeps.service.trials.results_folder import ResultsFolder
@@ -100,6 +104,7 @@ def _send(sweep: Sweep, options: argparse.Namespace, words: Sequence[str], name:
     from sweeps.service.run.executor.cluster.submission import submission
     from sweeps.service.spec.rows import renamed
 
+    read_seeds(options.seeds or "1", options.until)
     if options.address is not None or options.dry_run:
         other = "--dry-run" if options.dry_run else "--address"
         raise InputError(Problem(rule="conflict", place="--submit", value=other, message=f"contradicts {other}"))
@@ -132,25 +137,25 @@ def _run_here(
     priority = names_of_rows(only_rows(sweep, options.priority, "--priority")) if options.priority else frozenset()
     notify = notify_address(options.notify, os.environ.get(VARIABLE))
     budget = read_budget({name: getattr(options, name[2:].replace("-", "_")) for name in CAPS}, os.environ)
-    price, demo = _price(options), options.store is None
-    tracked = is_tracking(options.tracking, options.tracking_uri)
+    price, demo, tracked = _price(options), options.store is None, is_tracking(options.tracking, options.tracking_uri)
+    seeds = read_seeds(options.seeds or str(sweep.demo_seeds if demo else sweep.seeds), options.until)
     each = options.device, options.cpus_per_trial, options.gpus_per_trial
     placement = place_trials(*each).limited(options.max_concurrent)
     check_folder(options.results.expanduser(), "--results")
     console, results = new_console(), ResultsFolder.at(options.results)
     store = _demo_store(console) if demo else options.store
     settings = ({} if options.epochs is None else {"training.epochs": options.epochs}) | parse_settings(options.set)
-    seeds = options.seeds or (sweep.demo_seeds if demo else sweep.seeds)
-    plan, trials = _planned(sweep, options, store, settings, range(1, seeds + 1), results, placement.device)
+    plan, trials = _planned(sweep, options, store, settings, range(1, seeds.most + 1), results, placement.device)
+    plan, growth = _growing(plan, trials, seeds, priority, budget)
     recipes = ", ".join(dict.fromkeys(recipe_name(_base(table, options)) for table in sweep.experiments))
     _print_header(plan, recipes, seeds, budget, console)
     if options.dry_run:
         from sweeps.service.run.estimate import dry_run  # imports torch
 
-        return dry_run(plan, trials, placement, budget, priority, price, console)
+        return dry_run(plan, trials, placement, budget, priority, price, console, growth)
     shown = [redacted(word.replace(notify, HIDDEN) if notify else word) for word in words]
     data = {"splits": list(plan.splits), "part": plan.part, "store": plan.store}
-    config = {"recipe": recipes, "seeds": seeds, **data, "set": settings}
+    config = {"recipe": recipes, "seeds": seeds.given, **data, "set": settings}
     chosen = Options(
         device=options.device,
         cpus=options.cpus_per_trial,
@@ -165,7 +170,20 @@ def _run_here(
         notify=notify,
         stop_after_failures=options.stop_after_failures,
     )
-    return run_plan(plan, trials, chosen, console)
+    return run_plan(plan, {cell.key: trials[cell.key] for cell in plan.cells}, chosen, console, growth)
+
+
+def _growing(
+    plan: Plan, trials: Mapping[str, Trial], seeds: Seeds, priority: frozenset[str], budget: Budget
+) -> tuple[Plan, GrowingSeeds | None]:
+    """The plan with the seeds that its rows need now, and what adds further ones; a fixed number adds none."""
+    if seeds.rule is None:
+        return plan, None
+    from sweeps.service.run.seeds.growing import GrowingSeeds, in_order
+
+    order = in_order(plan.parts, priority, by_seed=bool(budget.limits))
+    growth = GrowingSeeds(seeds.rule, plan.parts, trials, plan.read_results(), folder=plan.results, order=order)
+    return replace(plan, parts=growth.needed(), seed_rule=seeds.rule), growth
 
 
 def _planned(
@@ -275,7 +293,7 @@ def _add_trainings(group: argparse._ActionsContainer, sweep: Sweep) -> None:
         help="only these rows, such as 'box, no', TABLE or 'TABLE: ROW' (default: all)",
     )
     option("--name", help="name of the sweep's folder and run (default: the experiment's)")
-    option("--seeds", type=_positive, metavar="N", help=f"seeds 1 to N (default: {sweep.seeds})")
+    add_seeds(group, sweep.seeds)
     option("--epochs", type=_positive, metavar="E", help="epochs of each trial (default: the recipe's)")
     option(
         "--set",
@@ -379,13 +397,13 @@ def _demo_store(console: Console) -> Path:
     return DEMO_STORE
 
 
-def _print_header(plan: Plan, recipe: str, seeds: int, budget: Budget, console: Console) -> None:
+def _print_header(plan: Plan, recipe: str, seeds: Seeds, budget: Budget, console: Console) -> None:
     from sweeps.service.plan.recordings import validation_lines
     from sweeps.service.run.executor.cluster.submission import sender_lines
 
     say(console, f"{plan.name}: {plan.title}")
     rows = sum(len(part.experiment.variants) for part in plan.parts)
-    size = f"recipe {recipe}, {rows} rows, {seeds} seeds"
+    size = f"recipe {recipe}, {rows} rows, {seeds}"
     say(console, f"store {plan.store}, split {', '.join(plan.splits)}, {size}")
     for line in (*validation_lines(plan.splits), *budget.lines()):
         say(console, line)

@@ -30,12 +30,13 @@ from sweeps.service.plan.sweep_folder import SweepCells
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.spec.figure import Figure
+from sweeps.service.spec.seeds import SeedRule
 from sweeps.service.spec.texts import name_problems
 from sweeps.service.text import digest
 from sweeps.service.trials.cell_results import CellResult, read_result
 from sweeps.service.trials.continuing import linked
 from sweeps.service.trials.identity import is_identity
-from sweeps.service.trials.json_files import ANY_KEY, damaged, misfit, read_json, write_json
+from sweeps.service.trials.json_files import ANY_KEY, NUMBER, damaged, misfit, read_json, write_json
 from sweeps.service.trials.known_results import read_known, stamp_of
 from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
@@ -86,6 +87,7 @@ class Plan:
         store: absolute path of the store.
         part: the part of each split that is scored.
         warnings: what looks suspicious; empty in a plan that is read.
+        seed_rule: how the results decide which seeds each row has; None: all rows have the same seeds.
     """
 
     name: str
@@ -96,6 +98,7 @@ class Plan:
     store: str
     part: ScoredPart = "test"
     warnings: tuple[Problem, ...] = ()
+    seed_rule: SeedRule | None = None
 
     @property
     def folder(self) -> Path:
@@ -121,6 +124,7 @@ class Plan:
         """What of the plan a tracking server shows."""
         evaluations: dict[str, list[str]] = {}
         labels: dict[str, dict[str, str]] = {}
+        rule = () if self.seed_rule is None else (repr(self.seed_rule),)
         for part in self.parts:
             for row in part.experiment.variants:
                 labels.setdefault(row.name, dict(zip(part.experiment.label_titles, row.labels, strict=True)))
@@ -129,7 +133,7 @@ class Plan:
         return SweepCells(
             results=self.results,
             name=self.name,
-            digest=digest("\n".join([self.title, *(f"{cell} {cell.key}" for cell in self.cells)])),
+            digest=digest("\n".join([self.title, *rule, *(f"{cell} {cell.key}" for cell in self.cells)])),
             rows=self.rows,
             labels=labels,
             evaluations=evaluations,
@@ -166,6 +170,7 @@ class Plan:
             "splits": {name: asdict(split) for name, split in self.splits.items()},
             "store": self.store,
             "part": self.part,
+            "seed_rule": self.seed_rule and asdict(self.seed_rule),
         }
 
     def write(self) -> None:
@@ -217,6 +222,14 @@ def _part_from_dict(value: Mapping[str, Any]) -> Part:
         raise ValueError("settings: expected one mapping per row")
     by_row = {row.labels: chosen for row, chosen in zip(rows, settings, strict=False)}
     return Part(experiment=experiment, cells=cells, pooling=value.get("pooling"), settings=by_row)
+
+
+def _rule_from_dict(value: Any) -> SeedRule | None:
+    if value is None:
+        return None
+    if wrong := misfit(value, {"least": int, "most": int, "until": NUMBER}):
+        raise ValueError(f"seed_rule: {wrong}")
+    return SeedRule(**value)
 
 
 def make_plan(
@@ -370,6 +383,7 @@ def plan_of(value: Mapping[str, Any], results: ResultsFolder, path: Path) -> Pla
             results=results,
             store=value["store"],
             part=scored_part(value.get("part", "test")),
+            seed_rule=_rule_from_dict(value.get("seed_rule")),
         )
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise damaged(path, str(error), HINT) from error

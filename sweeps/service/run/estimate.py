@@ -22,6 +22,7 @@ from sweeps.service.run.budget.price import Price
 from sweeps.service.run.budget.usage import read_all_usage
 from sweeps.service.run.measured_step import MeasuredStep, measure_step, typical
 from sweeps.service.run.resources import Placement
+from sweeps.service.run.seeds.growing import GrowingSeeds
 from sweeps.service.run.source import priority_first
 from sweeps.service.text import duration, say, significant
 from sweeps.service.trials.cell_results import keys_to_run
@@ -52,6 +53,7 @@ class Estimate:
         placement: where they run.
         memory: bytes of the largest training; GPU memory if it runs on a GPU.
         steps: the measured steps.
+        shapes: of the step shapes, those that were measured.
         n_shapes: number of step shapes among the configurations, see `step_shape`.
         epochs: epochs of all trainings together.
         device: where the steps were measured.
@@ -65,6 +67,7 @@ class Estimate:
     n_shapes: int
     epochs: int
     device: str = "cpu"
+    shapes: tuple[tuple[object, ...], ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -116,7 +119,12 @@ class Estimate:
 
 
 def estimate(
-    trials: Sequence[Trial], results: ResultsFolder, placement: Placement, *, budget: float = MEASURING_SECONDS
+    trials: Sequence[Trial],
+    results: ResultsFolder,
+    placement: Placement,
+    *,
+    budget: float = MEASURING_SECONDS,
+    measured: Estimate | None = None,
 ) -> Estimate:
     """Measures training steps of the trials' configurations and extrapolates.
 
@@ -125,6 +133,7 @@ def estimate(
         results: the results folder; finished epochs are not counted.
         placement: where the trials would run.
         budget: seconds for all measurements.
+        measured: an earlier estimate, whose steps are used.
 
     Raises:
         InputError: a configuration cannot be trained.
@@ -134,10 +143,10 @@ def estimate(
     videos = {trial.split: _parts(store, trial) for trial in trials}
     groups = by_training(trials)
     shapes = {_shape(group[0]): group[0] for group in groups}
-    steps: dict[tuple[object, ...], MeasuredStep] = {}
+    steps = {} if measured is None else dict(zip(measured.shapes, measured.steps, strict=True))
     device = "cuda" if placement.device != "cpu" and gpu_count() else "cpu"
     started = time.monotonic()
-    for shape, trial in shapes.items():
+    for shape, trial in ((shape, trial) for shape, trial in shapes.items() if shape not in steps):
         left = budget - (time.monotonic() - started)
         if steps and left <= 0:
             break
@@ -176,6 +185,7 @@ def estimate(
         n_shapes=len(shapes),
         epochs=epochs,
         device=device,
+        shapes=tuple(steps),
     )
 
 
@@ -229,6 +239,7 @@ def dry_run(
     priority: Collection[str],
     price: Price | None,
     console: Console,
+    growth: GrowingSeeds | None = None,
 ) -> int:
     """Prints every cell with its state, and an estimate for the missing ones; writes nothing.
 
@@ -242,6 +253,7 @@ def dry_run(
         priority: the rows whose trials run first, as `TABLE: ROW`.
         price: the price at which the cost of the missing cells is printed; None: no cost.
         console: where to print.
+        growth: adds seeds to the plan while it runs.
 
     Returns:
         The exit status.
@@ -253,7 +265,7 @@ def dry_run(
     results = plan.read_results()
     keys = keys_to_run(results)
     to_run = balanced(trials[key] for key in keys)
-    to_run = priority_first(plan, to_run, priority)
+    to_run = priority_first(plan.parts, to_run, priority)
     to_run = balanced(to_run) if budget.limits else to_run
     expected = estimate(to_run, plan.results, placement) if to_run else None
     chosen = to_run
@@ -278,6 +290,11 @@ def dry_run(
         say(console, line)
     if price is not None:
         say(console, expected.cost(price))
+    if growth is not None and (further := growth.further()):
+        every = estimate([*to_run, *further], plan.results, placement, budget=0.0, measured=expected)
+        cost = "" if price is None else f"; {every.cost(price)}"
+        total = duration(every.seconds)
+        say(console, f"at most, if no row becomes clear: {len(every.trainings)} trainings, {total} in total{cost}")
     if budget.limits:
         n = len(expected.trainings)
         say(console, f"within the budget: {len(within)} of {n} training{'s' * (n > 1)}")

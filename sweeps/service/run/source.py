@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
-from sweeps.service.plan.plan import Plan
+from sweeps.service.plan.plan import Part, Plan
 from sweeps.service.plan.running import RunningPlan
 from sweeps.service.run.worker import Outcome
 from sweeps.service.trials.cell_results import CellResult
@@ -51,16 +51,16 @@ class Growth(Protocol):
         """
 
 
-def priority_first(plan: Plan, trials: Iterable[Trial], rows: Collection[str]) -> list[Trial]:
+def priority_first(parts: Iterable[Part], trials: Iterable[Trial], rows: Collection[str]) -> list[Trial]:
     """The trials with those of some rows first; otherwise in their order, so that rows get their seeds in turn.
 
     Args:
-        plan: the sweep.
-        trials: some of its trials.
+        parts: the tables.
+        trials: some of their trials.
         rows: the rows that run first, as `TABLE: ROW`.
     """
     first = {
-        cell.key for part in plan.parts for cell in part.cells if f"{part.experiment.name}: {cell.variant.name}" in rows
+        cell.key for part in parts for cell in part.cells if f"{part.experiment.name}: {cell.variant.name}" in rows
     }
     return sorted(trials, key=lambda trial: trial.key not in first)
 

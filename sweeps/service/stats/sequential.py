@@ -34,8 +34,8 @@ class Decision(StrEnum):
     WORSE = "worse"
     EQUIVALENT = "equivalent"
     """The difference is smaller than the smallest one that matters."""
-    NO_VALUES = "without values"
-    """The row or the default row has no value with two seeds in a row; no further seed is tried."""
+    NO_VALUES = "closed: no value with two seeds in a row"
+    """In the row or in the default row; no further seed is tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

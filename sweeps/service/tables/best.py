@@ -13,8 +13,10 @@ from mucon.configuration import DEFAULT_METHOD, flatten, setting_text
 from mucon.errors import InputError
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import Part, Plan
+from sweeps.service.plan.seeds import compared_column
 from sweeps.service.plan.sweep_folder import Outcome
 from sweeps.service.spec.columns import Column, Variant
+from sweeps.service.stats.sequential import Decision
 from sweeps.service.stats.summary import Summary
 from sweeps.service.tables.enough import others_text
 from sweeps.service.tables.notes import some_rows
@@ -83,7 +85,8 @@ def best_of(standing: Standing, part: Part) -> Best | None:
     equal = (
         other.name for mean, other in candidates if other is not row and not column.better(summary.mean, mean.mean)
     )
-    tests = [other.against_best[index] for _, other in candidates if other is not row]
+    others = [other for _, other in candidates if other is not row]
+    decisive = None if standing.plan.seed_rule is None else compared_column(part.experiment)
     return Best(
         part=part,
         index=index,
@@ -92,9 +95,17 @@ def best_of(standing: Standing, part: Part) -> Best | None:
         cell=cell,
         value=values[cell],
         equal=tuple(equal),
-        n_others=len(tests),
-        n_level=sum(test is None or not test.significant for test in tests),
+        n_others=len(others),
+        n_level=sum(not _is_worse(other, row, index, by_rule=column == decisive) for other in others),
     )
+
+
+def _is_worse(row: Row, best: Row, index: int, *, by_rule: bool) -> bool:
+    """Whether a row is shown to be worse than the best one in a column, by a test or by the rule for seeds."""
+    if by_rule and (row.default or best.default):
+        return row.decision is Decision.WORSE or best.decision is Decision.BETTER
+    test = row.against_best[index]
+    return test is not None and test.significant
 
 
 def best_lines(standing: Standing) -> list[str]:

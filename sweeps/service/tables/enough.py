@@ -16,19 +16,23 @@ from sweeps.service.text import significant
 Cells = tuple[tuple[str, int], ...]
 """Split and seed of some trainings of a row."""
 
-_UNITS: dict[Unit, str] = {"percent": " points", "fraction": "", "frames": " frames", "seconds": " s"}
+UNITS: dict[Unit, str] = {"percent": " points", "fraction": "", "frames": " frames", "seconds": " s"}
+"""The unit of a difference, as text after a number."""
 
 
-def seeds_notes(names: Sequence[str], column: Compared | None, collapsed: Sequence[Cells]) -> Iterator[str]:
+def seeds_notes(
+    names: Sequence[str], column: Compared | None, collapsed: Sequence[Cells], *, has_power: bool = True
+) -> Iterator[str]:
     """The difference of the two best rows with the seeds that would show it, and the collapsed seeds.
 
     Args:
         names: names of the rows.
         column: the first tested column with values; None without such a column.
         collapsed: collapsed trainings of each row.
+        has_power: whether to note the difference; not if the results decided how many seeds each row has.
     """
     if column is not None:
-        yield from _power_notes(names, column)
+        yield from _power_notes(names, column) if has_power else ()
         yield from _collapse_notes(names, column, collapsed)
 
 
@@ -114,4 +118,4 @@ def _amount(value: float, unit: Unit) -> str:
     >>> _amount(0.0108, "percent"), _amount(-0.25, "fraction"), _amount(12.34, "frames")
     ('1.08 points', '-0.25', '12.3 frames')
     """
-    return f"{significant(SCALES[unit] * value, 3)}{_UNITS[unit]}"
+    return f"{significant(SCALES[unit] * value, 3)}{UNITS[unit]}"

@@ -51,6 +51,7 @@ class Standing:
                 pooling=part.pooling,
                 imported=imported,
                 part=plan.part,
+                rule=plan.seed_rule,
             )
             for part in plan.parts
         }

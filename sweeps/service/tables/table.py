@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from mucon.videos import ScoredPart
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.imported import Imported, ImportedRow
 from sweeps.service.plan.recordings import SplitData
+from sweeps.service.plan.seeds import seeds_by_row
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
+from sweeps.service.spec.seeds import SeedRule
 from sweeps.service.stats.collapse import collapsed_cells
 from sweeps.service.stats.comparisons import (
     Bold,
@@ -21,6 +23,7 @@ from sweeps.service.stats.comparisons import (
     compare_with_default,
     seed_means,
 )
+from sweeps.service.stats.sequential import Decision
 from sweeps.service.stats.significance import Outcome
 from sweeps.service.stats.summary import Summary
 from sweeps.service.tables.baselines import ExtraRow, blind_scores, extra_rows
@@ -37,6 +40,7 @@ from sweeps.service.tables.notes import (
     statistics_notes,
     undefined_notes,
 )
+from sweeps.service.tables.sequence import sequence_notes
 from sweeps.service.trials.cell_results import CellResult
 
 NOTHING_IMPORTED = Imported()
@@ -81,6 +85,7 @@ class Row:
         bold: for each column, whether it is the best or not significantly worse, where other rows are (`best_rows`).
         against_default: for each column the tests against the default row; None without such tests.
         against_best: for each column the test against the column's best row; None without such a test.
+        decision: about the row against the default row, in a table with a rule for seeds; None for the default row.
         collapsed: split and seed of the trainings that collapsed (`collapsed_cells`), by the first tested column with
             values; all means and tests contain them.
     """
@@ -95,6 +100,7 @@ class Row:
     bold: tuple[bool, ...] = ()
     against_default: tuple[Comparison | None, ...] = ()
     against_best: tuple[Outcome | None, ...] = ()
+    decision: Decision | None = None
     collapsed: Cells = ()
 
     @property
@@ -166,6 +172,7 @@ def make_table(
     pooling: int | None = None,
     imported: Imported = NOTHING_IMPORTED,
     part: ScoredPart = "test",
+    rule: SeedRule | None = None,
 ) -> Table:
     """Makes the table of an experiment from the results so far.
 
@@ -180,18 +187,21 @@ def make_table(
         pooling: frames per latent frame in the base configuration, for the ceiling of `frames`; None: no ceiling.
         imported: rows with results from elsewhere, which are neither tested nor bold.
         part: the part of each split that is scored.
+        rule: how the results decided which seeds each row has. There are no bold rows, p values and intervals of means
+            then, which need a number of seeds that the results do not decide; the notes contain the rule's decisions.
     """
     names = [variant.name for variant in experiment.variants]
     default = names.index(experiment.default_row) if experiment.default_row is not None else None
     by_row = list(cells_by_row(experiment, cells).values())
     found = [[results[cell.key] for cell in row] for row in by_row]
-    columns = [_compared(default, column, by_row, results) for column in experiment.columns]
+    columns = [_compared(default, column, by_row, results, is_tested=rule is None) for column in experiment.columns]
     compared = [column for column in columns if column.is_compared]
+    seeds = seeds_by_row(experiment, cells, rule, results) if rule else {}
     decisive = next((column for column in columns if column.column.is_tested and any(column.values)), None)
     rows = [
         Row(
             labels=variant.labels,
-            summaries=tuple(_summary(column.values[i]) for column in columns),
+            summaries=tuple(_summary(column.values[i], has_interval=rule is None) for column in columns),
             seeds=_seeds(by_row[i], results),
             task=variant.task,
             prediction=variant.prediction,
@@ -199,11 +209,14 @@ def make_table(
             bold=tuple(i in column.bold.rows for column in columns),
             against_default=tuple(column.against_default[i] for column in columns),
             against_best=tuple(column.bold.against_best[i] for column in columns),
+            decision=None if (one := seeds.get(variant.labels)) is None else one.decision,
             collapsed=() if decisive is None else _collapsed(decisive.column, variant, by_row[i], results, splits),
         )
         for i, variant in enumerate(experiment.variants)
     ]
     extra = list(extra_rows(experiment, splits, pooling))
+    tests = statistics_notes(experiment.default_row, compared)
+    damage = [f"imported rows are not shown: {imported.damage}"] if imported.damage else []
     means = [[None if summary is None else summary.mean for summary in row.summaries] for row in rows]
     return Table(
         name=experiment.name,
@@ -219,14 +232,11 @@ def make_table(
             data=(*data_notes(splits, part), *undefined_notes(experiment.columns, experiment.variants, found, part)),
             imported=tuple(imported_notes(imported.of(experiment.name))),
             baselines=tuple(baseline_notes(experiment.variants, experiment.columns, means, extra)),
-            statistics=tuple(statistics_notes(experiment.default_row, compared)),
-            seeds=tuple(seeds_notes(names, decisive, [row.collapsed for row in rows])),
+            statistics=tuple(sequence_notes(experiment, rule, seeds) if rule else tests),
+            seeds=tuple(seeds_notes(names, decisive, [row.collapsed for row in rows], has_power=rule is None)),
             ranking=tuple(ranking_notes(names, compared)),
             differences=tuple(difference_notes(experiment.default_row, names, compared)),
-            missing=(
-                *missing_notes(cells, results),
-                *([f"imported rows are not shown: {imported.damage}"] if imported.damage else []),
-            ),
+            missing=(*missing_notes(cells, results), *damage),
             n_missing=sum(not results[cell.key].is_finished for cell in cells),
         ),
         part=part,
@@ -242,12 +252,17 @@ def cells_by_row(experiment: Experiment, cells: Iterable[Cell]) -> dict[tuple[st
 
 
 def _compared(
-    default: int | None, column: Column, by_row: Sequence[Sequence[Cell]], results: Mapping[str, CellResult]
+    default: int | None,
+    column: Column,
+    by_row: Sequence[Sequence[Cell]],
+    results: Mapping[str, CellResult],
+    *,
+    is_tested: bool,
 ) -> Compared:
-    """The values of a column and, if at least two rows have any, their tests."""
+    """The values of a column and, if it is tested and at least two rows have any, their tests."""
     nothing = (None,) * len(by_row)
     values = tuple(seed_values(cells, results, column) for cells in by_row)
-    if not column.is_tested or sum(bool(row) for row in values) < 2:
+    if not is_tested or not column.is_tested or sum(bool(row) for row in values) < 2:
         bold = Bold(best=None, rows=(), against_best=nothing)
         return Compared(column=column, values=values, bold=bold, against_default=nothing)
     higher = column.higher_is_better
@@ -285,8 +300,9 @@ def _collapsed(
     return collapsed_cells(values, baselines, higher_is_better=column.higher_is_better)
 
 
-def _summary(values: SeedValues) -> Summary | None:
-    return Summary.of(list(seed_means(values, sorted({split for split, _ in values})).values()))
+def _summary(values: SeedValues, *, has_interval: bool = True) -> Summary | None:
+    summary = Summary.of(list(seed_means(values, sorted({split for split, _ in values})).values()))
+    return summary if has_interval or summary is None else replace(summary, interval=None)
 
 
 def _seeds(cells: Sequence[Cell], results: Mapping[str, CellResult]) -> Seeds:

@@ -83,9 +83,9 @@ def _read(results: ResultsFolder, name: str) -> dict[str, dict[str, Any]]:
 
 
 def _is_same(ours: Mapping[str, Mapping[str, Any]], theirs: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether two sweeps have the same tables with the same trials."""
-    first, second = (files.get(plans.FILE, {}).get("tables") for files in (ours, theirs))
-    return first == second
+    """Whether two sweeps have the same tables with the same trials, which the same rule chose."""
+    first, second = (files.get(plans.FILE, {}) for files in (ours, theirs))
+    return all(first.get(key) == second.get(key) for key in ("tables", "seed_rule"))
 
 
 def _merged_record(

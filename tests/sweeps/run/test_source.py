@@ -70,7 +70,7 @@ def test_the_rows_of_priority_come_first_with_their_seeds_in_turn(tmp_path: Path
     def order(*chosen: str) -> list[str]:
         rows = names_of_rows(only_rows(shape, chosen, "--priority")) if chosen else ()
         seeds = sorted(plan.cells, key=lambda cell: cell.seed)
-        return [names[one.key] for one in priority_first(plan, [trials[cell.key] for cell in seeds], rows)]
+        return [names[one.key] for one in priority_first(plan.parts, [trials[cell.key] for cell in seeds], rows)]
 
     assert order() == ["box 1", "bell 1", "ramp 1", "box 2", "bell 2", "ramp 2"]
     assert order("ramp") == ["ramp 1", "ramp 2", "box 1", "bell 1", "box 2", "bell 2"]

@@ -113,6 +113,7 @@ def figure_data(part: Part, standing: Standing) -> Data:
         top=scale if y.shown_unit in ("percent", "fraction") else None,
         about=about_data(standing.plan),
         numbers=_numbers(part.experiment),
+        has_intervals=standing.plan.seed_rule is None,
     )
 
 

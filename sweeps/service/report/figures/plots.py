@@ -71,6 +71,7 @@ class Data:
         top: upper bound of the values, whose lower bound is 0; None if there is none.
         about: data set, split and number of scored videos, printed above the axes.
         numbers: label on the x axis of a curve -> number of its setting; if empty, the numbers in the labels.
+        has_intervals: whether the means have intervals; not if the results decided how many seeds each row has.
     """
 
     rows: tuple[Points, ...]
@@ -80,6 +81,7 @@ class Data:
     top: float | None = None
     about: str = ""
     numbers: Mapping[str, float] = field(default_factory=dict)
+    has_intervals: bool = True
 
     @property
     def n_seeds(self) -> str:
@@ -89,8 +91,8 @@ class Data:
         return f"n = {counts[0]}{upto} seed{'s' * (counts[-1] != 1)}"
 
     def interval(self, values: Sequence[float]) -> tuple[float, float] | None:
-        """The 95 % interval of a mean within the bounds of the values; None with too few seeds."""
-        summary = Summary.of(values)
+        """The 95 % interval of a mean within the bounds of the values; None with too few seeds or without intervals."""
+        summary = Summary.of(values) if self.has_intervals else None
         if summary is None or summary.interval is None:
             return None
         low, high = summary.interval

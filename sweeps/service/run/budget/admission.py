@@ -50,6 +50,41 @@ def first_trainings(missing: Iterable[Trial], trained: set[str], limit: Limit) -
     return chosen
 
 
+class CountedTrials:
+    """A source that ends after a number of trainings; further evaluations of a training cost none.
+
+    Attributes:
+        holds_back: whether it has ended although the other source has not.
+
+    Args:
+        source: supplies the trainings.
+        trained: identities of the sweep's trainings that have ended.
+        limit: the limit on their number.
+    """
+
+    def __init__(self, source: TrialSource, trained: Iterable[str], limit: Limit) -> None:
+        self.holds_back = False
+        self._source, self._counted, self._limit = source, set(trained), limit
+
+    def next_training(self) -> Training | None:
+        """The next training of the other source.
+
+        Raises:
+            Exhausted: the other source is, or the limit has been reached.
+        """
+        training = None if self.holds_back else self._source.next_training()
+        if training is not None:
+            self._counted.add(training[0].identity)
+            self.holds_back = len(self._counted) > self._limit.value
+        if self.holds_back:
+            raise Exhausted
+        return training
+
+    def ended(self, trial: Trial, outcome: Outcome) -> None:
+        """A trial has ended."""
+        self._source.ended(trial, outcome)
+
+
 @dataclass(slots=True)
 class _Started:
     """A training that has been passed on.

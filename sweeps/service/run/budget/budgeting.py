@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sweeps.service.run.budget.admission import BudgetedTrials, balanced, first_trainings
+from sweeps.service.run.budget.admission import BudgetedTrials, CountedTrials, balanced, first_trainings
 from sweeps.service.run.budget.estimates import epochs_left, makespan, recorded_speeds, trained
 from sweeps.service.run.budget.limits import Budget, Limit
 from sweeps.service.run.budget.spending import Spending
@@ -67,17 +67,21 @@ class Budgeting:
         self.spending = Spending(budget, started=started, used=used, read=partial(read_usage, sweep))
         self._speeds = recorded_speeds(trials, results, folder, used) if budget.metered else None
         missing = balanced(missing) if budget.limits else list(missing)
+        self._trained = trained(trials, results, folder) if budget.trials else set[str]()
         self.chosen = missing
         """The missing trials that the number of trainings allows, in order."""
         if budget.trials is not None:
-            self.chosen = first_trainings(missing, trained(trials, results, folder), budget.trials)
+            self.chosen = first_trainings(missing, self._trained, budget.trials)
+        self._counted: CountedTrials | None = None
         self._source: BudgetedTrials | None = None
         self._holds_back = len(self.chosen) < len(missing)
         self.has_stopped = False
         """Whether running trials were asked to stop because a limit was reached."""
 
     def source(self, planned: TrialSource) -> TrialSource | None:
-        """The trainings that the budget covers; None if it covers none now."""
+        """The trainings that the budget covers, and of those that the source adds; None if it covers none now."""
+        if self._budget.trials is not None:
+            planned = self._counted = CountedTrials(planned, self._trained, self._budget.trials)
         if self._speeds is None:
             return planned
         self._source = BudgetedTrials(
@@ -143,7 +147,7 @@ class Budgeting:
         left = by_training(balanced(self._trials[key] for key, one in results.items() if one.state in waiting))
         ended = trained(self._trials, results, self._folder)
         used = [self._used(limit, len(ended)) for limit in self._budget.limits]
-        parked = self._source is not None and self._source.holds_back
+        parked = any(source is not None and source.holds_back for source in (self._source, self._counted))
         if not left or not (self._holds_back or self.spending.is_over or parked):
             yield f"budget: {', '.join(used)} used"
             return
