@@ -67,11 +67,16 @@ def _from_file(options: argparse.Namespace) -> int:
     from mucon.commands.outputs import check_folder
     from sweeps.service.exchange.rebuilt import NOT_REBUILT, rebuild
     from sweeps.service.report.report import present
+    from sweeps.service.trials.results_folder import ResultsFolder
+    from sweeps.service.upkeep.trash import disk_errors
 
     if options.out is not None:
         check_folder(options.out, "--out")
     rebuilt = rebuild(options.file, with_figures=options.out is not None)
-    written = [] if options.out is None else list(rebuilt.write(options.out))
+    written: list[Path] = []
+    if options.out is not None:
+        with disk_errors(ResultsFolder.at(options.out)):
+            written += rebuilt.write(options.out)
     places = [f"written:    {path}" for path in written if path.suffix != ".svg"]
     present(rebuilt.standing, new_console(), [*places, f"not in {options.file}: {NOT_REBUILT}"])
     return EXIT_OK

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from mucon.errors import InputError, Problem, nearest, some
-from sweeps.service.plan.imported import ImportedRow, read_imported, write_imported
+from sweeps.service.plan.imported import ImportedRow, read_rows, write_imported
 from sweeps.service.plan.sweep_folder import hold
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.upkeep.trash import disk_errors
@@ -55,7 +55,4 @@ def remove_row(results: ResultsFolder, sweep: str, name: str, table: str) -> Non
 def _changing(results: ResultsFolder, sweep: str) -> Iterator[tuple[ImportedRow, ...]]:
     """The imported rows of a sweep that no other process changes meanwhile."""
     with disk_errors(results), hold(results, sweep):
-        earlier = read_imported(results.sweep(sweep))
-        if earlier.damage:
-            raise InputError(Problem(rule="damaged", place=str(results.sweep(sweep)), message=earlier.damage))
-        yield earlier.rows
+        yield read_rows(results.sweep(sweep))

@@ -177,6 +177,7 @@ def _trials(
                 {"score": f"{prediction}.{metric}", "videos": count}
                 for prediction, counts in result.undefined.items()
                 for metric, count in counts.items()
+                if count
             ]
             more = {"test_videos": result.n_videos, "undefined": undefined}
             rows.append({**cell_row(sweep, name, shape, cell, result, part), **more, **facts[cell.identity]})

@@ -127,15 +127,22 @@ class Imported:
 
 def read_imported(folder: Path) -> Imported:
     """The imported rows in a sweep's directory; a damaged file, or one of another version, hides no other result."""
-    path = folder / FILE
-    if not path.exists():
-        return Imported()
     try:
-        return Imported(
-            imported_rows(read_json(path, versions=(FORMAT_VERSION,), hint=HINT, shape=SHAPE)["rows"], path)
-        )
+        return Imported(read_rows(folder))
     except InputError as error:
         return Imported(damage=error.line)
+
+
+def read_rows(folder: Path) -> tuple[ImportedRow, ...]:
+    """The imported rows in a sweep's directory; none without the file.
+
+    Raises:
+        InputError: the file is damaged or of another format version.
+    """
+    path = folder / FILE
+    if not path.exists():
+        return ()
+    return imported_rows(read_json(path, versions=(FORMAT_VERSION,), hint=HINT, shape=SHAPE)["rows"], path)
 
 
 def imported_rows(values: Sequence[Mapping[str, Any]], path: Path) -> tuple[ImportedRow, ...]:

@@ -10,6 +10,7 @@ from mucon.errors import InputError
 from storage import failpoints
 from sweeps.service.plan import plan as plans
 from sweeps.service.plan import sweep_folder
+from sweeps.service.plan.imported import read_rows, write_imported
 from sweeps.service.plan.plan import read_plan
 from sweeps.service.plan.sweep_folder import hold, read_sweep
 from sweeps.service.trials.json_files import read_json, write_json
@@ -53,11 +54,17 @@ def _merge_sweep(
                 failpoints.reach("sweeps.upkeep.copied")
                 move_into_place(new, place)
         return Verdict.COPIED, detail
-    if record is None or (ours is not None and all(ours[key] == record[key] for key in ("rows", "created"))):
+    is_same = record is None or (ours is not None and all(ours[key] == record[key] for key in ("rows", "created")))
+    known = {(row.table, row.name) for row in read_rows(place)}
+    more = [row for row in read_rows(source.sweep(name)) if (row.table, row.name) not in known]
+    if is_same and not more:
         return Verdict.SAME, detail
     if not dry_run:
         with hold(results, target):
-            write_json(place / sweep_folder.FILE, record)
+            if record is not None:
+                write_json(place / sweep_folder.FILE, record)
+            if more:
+                write_imported(place, [*read_rows(place), *more])
     return Verdict.EXTENDED, detail
 
 

@@ -18,6 +18,7 @@ from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.tables.standing import Standing
 from sweeps.service.tables.table import Row, Table
+from sweeps.service.upkeep.merging_sweeps import merge_sweeps
 from tests.helpers.planted_sweeps import make_sweep
 from tests.helpers.refusals import refused
 
@@ -104,7 +105,7 @@ def test_every_output_has_imported_rows_in_another_style_with_their_source(
     texts = {suffix: (plan.folder / f"masks.{suffix}").read_text() for suffix in ("md", "tex", "csv", "html")}
     assert "*Quoted & old (imported)*" in texts["md"]
     assert r"\textit{Quoted \& old (imported)}" in texts["tex"]
-    assert "<th scope='row' class='imported'" in texts["html"]
+    assert "class='imported'" in texts["html"]
     (of_csv,) = [row for row in csv.DictReader(texts["csv"].splitlines()) if row["kind"] == "imported"]
     assert (of_csv["Shape"], of_csv["full.mof.mean"], of_csv["seeds"]) == ("Quoted & old", "0.495", "")
     sha256 = json.loads((plan.folder / FILE).read_text())["rows"][0]["source"]["sha256"][:12]
@@ -199,6 +200,23 @@ def test_a_running_sweep_and_a_damaged_file_are_left_alone(plan: Plan, capsys: p
         assert main(None, report) == 3
         assert str(plan.folder / FILE) in capsys.readouterr().out
         assert not imported(plan)
-        with refused("damaged", plan.name):
+        with refused("version" if "9" in damage[:30] else "damaged", str(plan.folder / FILE)):
             call(plan, "remove", "theirs")
         assert (plan.folder / FILE).read_text() == damage
+
+
+def test_a_merge_takes_imported_rows_that_are_new(plan: Plan, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(plan.results.path, other)
+    import_csv(plan, SEEDS)
+    import_csv(plan, "row,mof\nquoted,49\n")
+    there = read_plan(type(plan.results).at(other), plan.name)
+    import_csv(there, "row,mof\nquoted,50\n")
+    for verdict in ("extended", "same"):
+        steps = merge_sweeps(plan.results, there.results, tmp_path / "incoming", dry_run=False)
+        assert [step.verdict for step in steps] == [verdict]
+    summaries = {name: row.summaries[0] for name, row in imported(there).items()}
+    assert {name: summary and round(summary.mean, 12) for name, summary in summaries.items()} == {
+        "quoted": 0.5,
+        "theirs": 0.535,
+    }

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     from mucon.commands.outputs import check_file
     from sweeps.service.exchange.rebuilt import shared_plan
     from sweeps.service.exchange.writing import write_results
-    from sweeps.service.plan.imported import plain_rows, read_imported
+    from sweeps.service.plan.imported import plain_rows, read_rows
     from sweeps.service.plan.plan import read_plan
     from sweeps.service.trials.results_folder import ResultsFolder
 
@@ -53,10 +53,7 @@ def run(options: argparse.Namespace) -> int:
         raise InputError(Problem(rule="type", place="--to", value=str(target), expected="a file NAME.parquet"))
     check_file(target, "--to")
     plan = read_plan(ResultsFolder.at(options.results), options.name)
-    imported = read_imported(plan.folder)
-    if imported.damage:
-        raise InputError(Problem(rule="damaged", place=str(plan.folder), message=imported.damage))
-    content = {"plan": shared_plan(plan.to_dict()), "imported": plain_rows(imported.rows)}
+    content = {"plan": shared_plan(plan.to_dict()), "imported": plain_rows(read_rows(plan.folder))}
     tables = {part.experiment.name: (part.experiment, part.cells) for part in plan.parts}
     reading = lru_cache(maxsize=READINGS)(plan.results.reading)
     results = plan.read_results(reading=reading)
