@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mucon.commands.parser import Commands
 
 DESCRIPTION = """\
-Scores reference predictions on the test part of a split. `action` is the most
+Scores reference predictions on a part of a split. `action` is the most
 frequent action, `transcript` the most frequent transcript with equal lengths;
 both ignore the features. `centroid` assigns each frame to the nearest mean of
 an action's features; it learns from all frame labels."""
@@ -27,6 +27,9 @@ def add(commands: Commands) -> None:
         "baselines", help="score reference predictions", description=DESCRIPTION, epilog=EXAMPLE
     )
     add_data(parser)
+    parser.add_argument(
+        "--part", default="test", metavar="NAME", help="part of the split, such as validation (default: test)"
+    )
     parser.set_defaults(run=run)
 
 
@@ -35,11 +38,11 @@ def run(args: argparse.Namespace) -> int:
     from mucon import baselines
     from mucon.commands.printing import print_table_of_scores
     from mucon.metrics.scores import score
-    from mucon.videos import videos_of, vocabulary_of
+    from mucon.videos import training_videos_of, videos_of, vocabulary_of
     from storage import open_store
 
     store = open_store(args.store)
-    train, test = videos_of(store, args.split, "train"), videos_of(store, args.split, "test")
+    train, test = training_videos_of(store, args.split, args.part), videos_of(store, args.split, args.part)
     labelled, named = [v for v in train if v.lengths is not None], [v for v in train if v.transcript]
     undefined = [None] * len(test)
     predictions = {
@@ -52,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     print_table_of_scores(len(test), scores)
     n_known = sum(video.lengths is not None for video in test)
     if n_known < len(test):
-        print(f"test recordings with lengths: {n_known}; the others are scored by their transcripts only")
+        print(f"{args.part} recordings with lengths: {n_known}; the others are scored by their transcripts only")
     if len(labelled) < len(train):
         print(f"training recordings with lengths, from which action and centroid learn: {len(labelled)}")
     return EXIT_OK

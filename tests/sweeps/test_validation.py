@@ -29,6 +29,7 @@ from sweeps.service.spec.figure import Figure
 from sweeps.service.tables.best import command_lines
 from sweeps.service.tables.standing import Standing
 from sweeps.service.track.content.records import read_record
+from sweeps.service.triage.failures import Failure
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial, by_training
@@ -119,3 +120,17 @@ def test_the_exported_model_says_where_it_was_chosen(whole) -> None:
     assert plan.splits["1"].held_out in card
     assert "on the validation part of split 1" in card
     assert "test part of split" not in card
+
+
+def test_a_worker_that_would_hold_out_other_recordings_does_not_train(whole, tmp_path, monkeypatch) -> None:
+    """As with another version of the program on another machine."""
+    plan, trials = planned(Path(whole[0].store), tmp_path)
+    monkeypatch.setattr("storage.held_out.ONE_OF", 2)
+    trial = next(iter(trials.values()))
+    assert run_trial(trial, plan.results, device="cpu").state is State.FAILED
+    reading = plan.results.reading(trial.identity)
+    assert not reading.is_trained
+    assert reading.last_status is not None
+    failure = Failure.recorded(reading.last_status)
+    assert failure is not None
+    assert failure.rule == "mismatch"

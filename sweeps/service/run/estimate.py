@@ -140,7 +140,7 @@ def estimate(
         StoreError: a problem of the store.
     """
     store = open_store(trials[0].store)
-    videos = {trial.split: _parts(store, trial) for trial in trials}
+    videos = {place: _parts(store, trial) for place, trial in {(one.split, one.part): one for one in trials}.items()}
     groups = by_training(trials)
     shapes = {_shape(group[0]): group[0] for group in groups}
     steps = {} if measured is None else dict(zip(measured.shapes, measured.steps, strict=True))
@@ -150,7 +150,7 @@ def estimate(
         left = budget - (time.monotonic() - started)
         if steps and left <= 0:
             break
-        train = videos[trial.split][0]
+        train = videos[trial.split, trial.part][0]
         labelled = [video for video in train if video.lengths is not None]
         video = typical(labelled if trial.training.labelled and labelled else train, store.manifest.dim)
         steps[shape] = measure_step(
@@ -167,7 +167,7 @@ def estimate(
     seconds, memory, epochs, bounds = [], 0, 0, (0.0, 0.0)
     for group in groups:
         step = steps.get(_shape(group[0]), slowest)
-        train, test = videos[group[0].split]
+        train, test = videos[group[0].split, group[0].part]
         missing_epochs = epochs_left(group[0], results)
         epochs += missing_epochs
         frames = _frames(group, missing_epochs, train, test)

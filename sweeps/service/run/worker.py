@@ -263,7 +263,7 @@ class _Attempt:
                     place=trial.store,
                     value=fingerprint,
                     expected=f"recordings with the fingerprint {trial.data_fingerprint}",
-                    hint="the store was replaced after the sweep was planned; run the sweep again",
+                    hint="since the sweep was planned, the store was replaced or the program updated; run it again",
                 )
             )
 

@@ -194,6 +194,7 @@ def finished_facts(standing: Standing, *, interrupted: bool, budget: Sequence[st
     ]
     page = str(standing.plan.folder / f"{standing.plan.name}.html")
     facts = {"complete": standing.is_complete, "interrupted": interrupted, "counts": states, "best": best}
+    facts |= {"part": standing.plan.part}
     return f"sweep {standing.plan.name} has ended: {counts} of {states.total()}", {
         **facts,
         "page": page,

@@ -9,6 +9,7 @@ import pytest
 
 from mucon.cli import main
 from storage import StoreWriter
+from tests.helpers.annotations import reads_of_labels
 
 
 def write(path: Path, *, lengths: bool = True) -> Path:
@@ -46,3 +47,13 @@ def test_without_lengths_the_frequent_transcript_has_a_matching_score(
     assert set(rows["action"]) == set(rows["centroid"]) == {"-"}
     assert rows["transcript"] == ["-", "-", "100.0", "100.0", "-", "-", "-", "-", "-"]
     assert "recordings with lengths: 0" in text
+
+
+def test_the_references_of_the_validation_part_learn_from_the_rest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with reads_of_labels() as read:
+        assert main(["baselines", "--store", str(write(tmp_path / "store")), "--part", "validation"]) == 0
+    assert read == {"video_0", "video_1", "video_2"}
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert next(row[1] for row in rows if row[:1] == ["centroid"]) == "100.0"
