@@ -68,6 +68,7 @@ def write_results(
     tables: Mapping[str, tuple[Experiment, Sequence[Cell]]],
     results: Mapping[str, CellResult],
     reading: Callable[[str], TrialReading],
+    part: ScoredPart = "test",
 ) -> Written:
     """Writes a results file atomically, one row group after the other; equal results give equal bytes.
 
@@ -78,13 +79,14 @@ def write_results(
         tables: name -> the table's shape and cells.
         results: state and scores of each cell, by key.
         reading: returns the content of the directory of an identity.
+        part: the part of each split that is scored.
 
     Raises:
         InputError: the file cannot be written.
     """
     cells = {cell.key: cell for _, of_table in tables.values() for cell in of_table}
     left_out: list[str] = []
-    trials = _trials(sweep, tables, results, reading, left_out, content["plan"]["part"])
+    trials = _trials(sweep, tables, results, reading, left_out, part)
     scores = {
         f"{prediction}.{metric}": pa.float64()
         for result in results.values()

@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     tables = {part.experiment.name: (part.experiment, part.cells) for part in plan.parts}
     reading = lru_cache(maxsize=READINGS)(plan.results.reading)
     results = plan.read_results(reading=reading)
-    written = write_results(target, content, plan.name, tables, results, reading)
+    written = write_results(target, content, plan.name, tables, results, reading, plan.part)
     if options.json:
         facts = {"sweep": plan.name, "file": str(target), "bytes": written.n_bytes, "digest": written.digest}
         more = {"rows": dict(written.rows), "left_out": list(written.left_out)}
