@@ -39,9 +39,10 @@ def read_csv(path: Path, label_titles: Sequence[str], scale: str | None) -> tupl
         raise InputError(Problem(rule="unreadable", place=str(path), message=f"no CSV in UTF-8: {error}")) from None
     heads = [head.strip() for head in rows[0][1]] if rows else []
     labels = [label_titles[0] if head == "row" else head for head in heads]
-    metrics = _checked_heads(path, labels, label_titles, scale)
+    metrics = _checked_heads(f"{path.name}: line {rows[0][0] if rows else 1}", labels, label_titles, scale)
     problems: list[Problem] = []
     records: list[Record] = []
+    stated: set[str] = set()
     for number, fields in rows[1:]:
         place = f"{path.name}: line {number}"
         if len(fields) != len(heads):
@@ -51,27 +52,26 @@ def read_csv(path: Path, label_titles: Sequence[str], scale: str | None) -> tupl
         try:
             texts = dict(zip(labels, map(str.strip, fields), strict=True))
             records.append(_record(place, texts, label_titles, metrics, scale))
+            stated |= {scale or texts.get(SCALE, "")} - {""}
         except InputError as error:
             problems += error.problems
     if not problems and not records:
         problems.append(Problem(rule="missing", place=str(path), message="no line with values"))
     if problems:
         raise InputError(problems)
-    stated = sorted({scale} if scale else {fields[labels.index(SCALE)].strip() for _, fields in rows[1:]} - {""})
     return records, Source(
         kind="csv",
         name=path.name,
         sha256=hashlib.sha256(content).hexdigest(),
         date=time.strftime("%Y-%m-%d", time.gmtime()),
-        scale=" and ".join(stated),
+        scale=" and ".join(sorted(stated)),
     )
 
 
 def _checked_heads(
-    path: Path, heads: Sequence[str], label_titles: Sequence[str], scale: str | None
+    place: str, heads: Sequence[str], label_titles: Sequence[str], scale: str | None
 ) -> dict[str, tuple[str, str]]:
     """Head -> prediction and metric of each column with scores."""
-    place = f"{path.name}: line 1"
     problems: list[Problem] = []
     metrics: dict[str, tuple[str, str]] = {}
     for head in dict.fromkeys(heads):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
-from typing import Any
+from pathlib import Path
 
-from mucon.errors import InputError
+from mucon.errors import InputError, Problem
 from sweeps.service.exchange.reading import HINT, ResultsFile, read_results_file
+from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.imported import Imported
+from sweeps.service.plan.plan import FORMAT_VERSION as PLAN_VERSION
 from sweeps.service.plan.plan import Plan, plan_of
 from sweeps.service.report.figures.pictures import draw_pictures, pictures_of
 from sweeps.service.report.report import write_tables
@@ -52,7 +53,7 @@ class Rebuilt:
             pictures += [picture for picture in found if is_drawn or picture.name != shape.name]
         yield from draw_pictures(pictures, folder).values()
 
-    def _training(self, cell: Any) -> Training:
+    def _training(self, cell: Cell) -> Training:
         result = self.standing.results[cell.key]
         return Training(
             identity=cell.identity,
@@ -88,20 +89,20 @@ def rebuild(path: Path, *, with_figures: bool) -> Rebuilt:
             raise damaged(path, f"plan and trials differ in {min(missing)}", HINT)
         standing = Standing.with_results(plan, file.results, Imported(file.imported))
     except (AttributeError, ArithmeticError, KeyError, IndexError, TypeError, ValueError) as error:
-        if isinstance(error, InputError) and error.problems[0].rule == "damaged":
+        if isinstance(error, InputError) and error.problems[0].rule in ("damaged", "version"):
             raise
         raise damaged(path, str(error), HINT) from error
     return Rebuilt(standing=standing, file=file)
 
 
-def shared_plan(plan: dict[str, Any]) -> dict[str, Any]:
-    """A plan as a results file has it: with the name of the store instead of its place."""
-    return {**plan, "store": PurePath(plan["store"]).name}
-
-
 def _plan(file: ResultsFile) -> Plan:
-    """The plan in a results file; its folder is not used."""
+    """The plan in a results file; its folder is a place below that file, where nothing can be read or written."""
     value = file.plan
+    if value.get("format_version") != PLAN_VERSION:
+        expected = f"a plan of format version {PLAN_VERSION}"
+        raise InputError(
+            Problem(rule="version", place=str(file.path), value=value.get("format_version"), expected=expected)
+        )
     if wrong := misfit(value, CELLS_SHAPE):
         raise damaged(file.path, wrong, HINT)
     for table in value["tables"]:
@@ -113,4 +114,4 @@ def _plan(file: ResultsFile) -> Plan:
                 raise damaged(file.path, f"cell {cell!a}", HINT)
     if any(name_problems("name", value["name"])):
         raise damaged(file.path, f"name {value['name']!a}", HINT)
-    return plan_of(value, ResultsFolder.at(file.path.parent), file.path)
+    return plan_of(value, ResultsFolder(file.path.absolute()), file.path)

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pyarrow as pa
@@ -35,7 +35,7 @@ from sweeps.service.plan.cells import Cell
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.tables.parquet import cell_row
 from sweeps.service.trials.cell_results import CellResult
-from sweeps.service.trials.folder import State
+from sweeps.service.trials.folder import State, check_details
 from sweeps.service.trials.provenance import PACKAGES
 from sweeps.service.trials.reading import TrialReading
 
@@ -82,7 +82,7 @@ def write_results(
         part: the part of each split that is scored.
 
     Raises:
-        InputError: the file cannot be written.
+        InputError: the file cannot be written, or a result has a value of a wrong type.
     """
     cells = {cell.key: cell for _, of_table in tables.values() for cell in of_table}
     left_out: list[str] = []
@@ -125,6 +125,9 @@ def write_results(
     except OSError as error:
         message = f"cannot be written ({error.strerror or error})"
         raise InputError(Problem(rule="unwritable", place=str(path), value=error.errno, message=message)) from error
+    except pa.ArrowException as error:
+        message = f"a result has a value of another type than its column ({error})"
+        raise InputError(Problem(rule="damaged", place=sweep, message=message)) from error
     return Written(rows=rows, n_bytes=n_bytes, digest=digest, left_out=tuple(dict.fromkeys(left_out)))
 
 
@@ -192,18 +195,19 @@ def _facts(reading: TrialReading) -> dict[str, Any]:
         return {}
     statuses = [record for record in reading.records if record["kind"] == "status"]
     environment, training = reading.training_environment or reading.environment, reading.training or {}
-    packages = environment.get("packages", {})
+    packages = environment.get("packages")
+    versions = packages if isinstance(packages, dict) else {}
     has_ended = bool(statuses) and statuses[-1]["status"] != State.RUNNING
     return {
         "epochs": reading.n_epochs,
         "started": statuses[0]["timestamp"] if statuses else None,
         "ended": statuses[-1]["timestamp"] if has_ended else None,
         "weights_sha256": training.get("weights_sha256"),
-        "git_changed": environment.get("git_changed"),
+        "git_changed": None if environment.get("git_changed") is None else bool(environment["git_changed"]),
         **{name: _text(environment.get(name)) for name in ENVIRONMENT},
-        **{f"version.{name}": _text(packages.get(name)) for name in PACKAGES},
+        **{f"version.{name}": _text(versions.get(name)) for name in PACKAGES},
         **{
-            f"{SETTING}{path}": without_home(value)
+            f"{SETTING}{path}": _without_home(value)
             for path, value in flatten(reading.trial["config"]).items()
             if path != "seed"
         },
@@ -214,14 +218,27 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def without_home(value: Any) -> Any:
+def shared_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """A plan as a results file has it: with the name of the store instead of its place, and settings without home."""
+    tables = [
+        {
+            **table,
+            "rows": [{**row, "settings": _without_home(row["settings"])} for row in table["rows"]],
+            "settings": _without_home(table["settings"]),
+        }
+        for table in plan["tables"]
+    ]
+    return {**plan, "store": PurePath(plan["store"]).name, "tables": tables}
+
+
+def _without_home(value: Any) -> Any:
     """Plain values in which the home folder, whose name is often a person's, is `~`."""
     home = str(Path.home())
     if isinstance(value, str):
         return f"~{value.removeprefix(home)}" if value == home or value.startswith(f"{home}/") else value
     if isinstance(value, Mapping):
-        return {key: without_home(one) for key, one in value.items()}
-    return [without_home(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: _without_home(one) for key, one in value.items()}
+    return [_without_home(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _metrics(cells: Iterable[Cell], reading: Callable[[str], TrialReading]) -> Iterator[dict[str, list[Any]]]:
@@ -255,6 +272,7 @@ def _videos(
         found = reading(cell.identity)
         try:
             result = found.result(cell.evaluation) or {"per_video": [], "scores": {}}
+            check_details(found.folder.result_path(cell.evaluation), result)
             segments = {name: found.segments(cell.evaluation, name) for name in result["scores"]}
         except InputError as error:
             left_out.append(error.line)

@@ -63,7 +63,7 @@ class Source:
         name: name of the file; or address of the server, without its password, and experiment.
         sha256: of the file; of the values that were read from a server.
         date: day of the import in UTC, as `2026-01-31`.
-        scale: how the source states shares: `percent` or `fraction`.
+        scale: how the source states shares: `percent` or `fraction`; empty without shares.
     """
 
     kind: str

@@ -128,7 +128,8 @@ def imported_notes(rows: Sequence[ImportedRow]) -> Iterator[str]:
         names.setdefault(row.source, []).append(row.name)
     for source, of_source in names.items():
         place = f"{source.name} ({source.kind}, sha256 {source.sha256[:12]}, {source.date})"
-        yield f"imported from {place}, shares stated as {source.scale}: {', '.join(map(repr, of_source))}"
+        scale = f", shares stated as {source.scale}" if source.scale else ""
+        yield f"imported from {place}{scale}: {', '.join(map(repr, of_source))}"
     if rows:
         yield "imported rows may have other recordings, seeds and software: no test and no bold compares them"
 

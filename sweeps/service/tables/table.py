@@ -111,7 +111,14 @@ class Row:
     @property
     def marked_labels(self) -> tuple[str, ...]:
         """The labels as tables show them: those of an imported row have a mark."""
-        return (f"{self.labels[0]} (imported)", *self.labels[1:]) if self.kind == "imported" else self.labels
+        if self.kind != "imported":
+            return self.labels
+        return (f"{self.labels[0]} (imported)".strip(), *self.labels[1:])
+
+    @property
+    def marked_name(self) -> str:
+        """The non-empty `marked_labels` as one text."""
+        return ", ".join(label for label in self.marked_labels if label)
 
     @property
     def seeds_text(self) -> str:

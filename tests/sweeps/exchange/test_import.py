@@ -180,6 +180,10 @@ def test_shares_need_a_statement_of_their_scale(plan: Plan) -> None:
         import_csv(plan, "row,mof\nx,49\n", "--json")
     with refused("type", "paper.csv: line 2: scale", "per cent"):
         import_csv(plan, "row,mof,scale\nx,49,per cent\n", "--json")
+    assert import_csv(plan, "row,boundary_error_frames,mof,scale\nx,30,,\ny,,49,percent\n", "--json") == 0
+    assert [row.source.scale for row in Standing.of(plan).imported.rows] == ["percent"] * 2
+    with refused("missing", "paper.csv", plan.name):
+        import_csv(plan, "row,boundary_error_frames\nz,30\n", "--json")
     with refused("unreadable", "none.csv"):
         call(plan, "csv", "none.csv", "--scale", "percent")
 

@@ -24,6 +24,7 @@ from sweeps.service.commands.exchange import export_results
 from sweeps.service.exchange import writing
 from sweeps.service.exchange.layout import CONTENT_KEY, DIGEST_KEY, digest_of
 from sweeps.service.exchange.rebuilt import rebuild
+from sweeps.service.exchange.writing import shared_plan
 from sweeps.service.plan.plan import Plan, read_plan
 from sweeps.service.tables.standing import Standing
 from sweeps.service.tables.text import for_terminal
@@ -126,6 +127,10 @@ def test_equal_results_give_equal_bytes_and_no_place_of_this_machine(exported: E
     content = exported.file.read_bytes()
     assert content == exported.again
     file = pq.ParquetFile(exported.file)
+    plan = shared_plan(
+        {"store": "/data/tug", "tables": [{"rows": [{"settings": {"a": str(Path.home())}}], "settings": []}]}
+    )
+    assert plan == {"store": "tug", "tables": [{"rows": [{"settings": {"a": "~"}}], "settings": []}]}
     texts = [str(row) for row in file.read().to_pylist()] + [file.metadata.metadata[CONTENT_KEY].decode()]
     assert not [text for text in texts if str(Path.home()) in text or str(exported.file.parent) in text]
     assert any("~/models/first" in text for text in texts)
@@ -189,6 +194,7 @@ def _table(content: dict[str, Any]) -> dict[str, Any]:
     ("rule", "change"),
     [
         ("version", lambda content: content.update(format_version=2)),
+        ("version", lambda content: content["plan"].update(format_version=3)),
         ("damaged", lambda content: content.pop("plan")),
         ("damaged", lambda content: content["plan"].update(name="../../outside")),
         ("damaged", lambda content: _table(content).update(name="../outside")),
@@ -286,7 +292,7 @@ def test_a_disk_without_room_leaves_the_earlier_file_and_nothing_else(light: Pla
     resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, hard))
     try:
         with refused("unwritable", str(file), n=1):
-            writing.write_results(file, {}, light.name, tables, results, light.results.reading)
+            writing.write_results(file, {"plan": light.to_dict()}, light.name, tables, results, light.results.reading)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert [(path.name, path.read_bytes()) for path in file.parent.iterdir()] == [("sweep.parquet", b"earlier")]

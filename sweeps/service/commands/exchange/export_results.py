@@ -42,8 +42,7 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Writes the file, and prints what it contains and what is left out."""
     from mucon.commands.outputs import check_file
-    from sweeps.service.exchange.rebuilt import shared_plan
-    from sweeps.service.exchange.writing import write_results
+    from sweeps.service.exchange.writing import shared_plan, write_results
     from sweeps.service.plan.imported import plain_rows, read_rows
     from sweeps.service.plan.plan import read_plan
     from sweeps.service.trials.results_folder import ResultsFolder

@@ -106,7 +106,7 @@ def figure_data(part: Part, standing: Standing) -> Data:
         x_title=shape.x_title
         or ("" if shape.x is None else shape.x if x is None else with_unit(x.title, x.shown_unit)),
         levels={
-            row.name: scale * summary.mean
+            row.marked_name: scale * summary.mean
             for row in table.rows
             if row.kind != "row" and (summary := row.summaries[y_index]) is not None
         },
