@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from mucon.config import flatten
 from mucon.errors import InputError, Problem
 from mucon.videos import ScoredPart
+from storage import failpoints
 from sweeps.service.exchange.layout import (
     CONTENT_KEY,
     DIGEST_KEY,
@@ -137,6 +138,7 @@ def _replacing(path: Path) -> Iterator[Path]:
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
     try:
         yield draft
+        failpoints.reach("sweeps.exchange.written")
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
