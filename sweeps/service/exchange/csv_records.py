@@ -79,7 +79,7 @@ def _checked_heads(
             problems.append(Problem(rule="duplicate", place=place, value=head, message=f"duplicate column {head!r}"))
         elif head not in (*label_titles, SPLIT, SEED, SCALE):
             try:
-                metrics[head] = score_named(head, place)
+                metrics[head] = score_named(head, place, (*label_titles, SPLIT, SEED, SCALE))
             except InputError as error:
                 problems += error.problems
     if label_titles[0] not in heads:

@@ -42,8 +42,13 @@ class Record:
         return ", ".join(label for label in self.labels if label)
 
 
-def score_named(name: str, place: str) -> tuple[str, str]:
+def score_named(name: str, place: str, others: Iterable[str] = ()) -> tuple[str, str]:
     """Prediction and metric of a name such as `mof`, which is that of the prediction `full`, or `frames.mof`.
+
+    Args:
+        name: the name.
+        place: where it is, for errors.
+        others: further names that are known there.
 
     Raises:
         InputError: unknown prediction or metric.
@@ -51,7 +56,7 @@ def score_named(name: str, place: str) -> tuple[str, str]:
     prediction, dot, metric = name.rpartition(".")
     known = [one.name for one in METRICS]
     if metric not in known or (dot and prediction not in get_args(Prediction)):
-        likely = nearest(metric, known)
+        likely = nearest(metric, [*known, *others])
         message, hint = f"unknown metric {name!r}{likely}", "" if likely else f"expected one of {some(known)}"
         raise InputError(Problem(rule="unknown", place=place, value=name, message=message, hint=hint))
     return prediction or "full", metric
