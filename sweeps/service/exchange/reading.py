@@ -26,6 +26,7 @@ from sweeps.service.exchange.layout import (
 )
 from sweeps.service.plan.imported import ImportedRow, imported_rows
 from sweeps.service.plan.plan import SHAPE as PLAN_SHAPE
+from sweeps.service.search.points import SearchHistory
 from sweeps.service.spec.columns import Prediction
 from sweeps.service.trials.cell_results import CellResult
 from sweeps.service.trials.folder import State
@@ -55,6 +56,7 @@ class ResultsFile:
         imported: rows with results from elsewhere.
         results: state and scores of each cell, by key.
         curves: identity -> training loss and training accuracy.
+        search: the points of a search; None for another sweep.
     """
 
     path: Path
@@ -62,6 +64,7 @@ class ResultsFile:
     imported: tuple[ImportedRow, ...]
     results: Mapping[str, CellResult]
     curves: Mapping[str, Curves]
+    search: SearchHistory | None
 
 
 def read_results_file(path: Path, *, with_curves: bool = False) -> ResultsFile:
@@ -86,6 +89,7 @@ def read_results_file(path: Path, *, with_curves: bool = False) -> ResultsFile:
                 imported=imported_rows(content["imported"], path),
                 results=_results(path, _read(path, file, groups["trials"], columns).to_pylist()),
                 curves=_curves(path, file, groups["metrics"]) if with_curves else {},
+                search=_search(path, content),
             )
     except FileNotFoundError:
         raise InputError(Problem(rule="missing", place=str(path), message="no such file")) from None
@@ -118,6 +122,13 @@ def _content(path: Path, metadata: Mapping[bytes, bytes]) -> dict[str, Any]:
         raise damaged(path, wrong, HINT)
     content: dict[str, Any] = value
     return content
+
+
+def _search(path: Path, content: Mapping[str, Any]) -> SearchHistory | None:
+    try:
+        return SearchHistory.from_dict(content["search"]) if "search" in content else None
+    except ValueError as error:
+        raise damaged(path, f"search: {error}", HINT) from None
 
 
 def _groups(path: Path, file: pq.ParquetFile, expected: Mapping[str, int]) -> dict[str, list[int]]:

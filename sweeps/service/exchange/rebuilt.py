@@ -15,6 +15,8 @@ from sweeps.service.plan.plan import Plan, plan_of
 from sweeps.service.report.figures.pictures import draw_pictures, pictures_of
 from sweeps.service.report.report import write_tables
 from sweeps.service.report.trainings import Training
+from sweeps.service.search.points import FILE as SEARCH_FILE
+from sweeps.service.search.points import write_history
 from sweeps.service.spec.texts import name_problems
 from sweeps.service.tables.standing import Standing
 from sweeps.service.trials.json_files import damaged, misfit
@@ -37,7 +39,7 @@ class Rebuilt:
     file: ResultsFile
 
     def write(self, folder: Path) -> Iterator[Path]:
-        """Writes tables, trials.parquet and figures into a folder; yields their paths.
+        """Writes tables, trials.parquet, figures and the points of a search into a folder; yields their paths.
 
         Segmentations are not drawn, as the recordings are not in the file.
         """
@@ -52,6 +54,9 @@ class Rebuilt:
             found = pictures_of(shown, self.standing, trainings)
             pictures += [picture for picture in found if is_drawn or picture.name != shape.name]
         yield from draw_pictures(pictures, folder).values()
+        if self.file.search is not None:
+            write_history(folder, self.file.search)
+            yield folder / SEARCH_FILE
 
     def _training(self, cell: Cell) -> Training:
         result = self.standing.results[cell.key]

@@ -75,7 +75,7 @@ def write_results(
 
     Args:
         path: target file; an existing one is replaced.
-        content: what tables need besides the rows: `plan` and `imported`, as plain values.
+        content: what tables need besides the rows, as plain values: `plan`, `imported` and, of a search, `search`.
         sweep: name of the sweep.
         tables: name -> the table's shape and cells.
         results: state and scores of each cell, by key.

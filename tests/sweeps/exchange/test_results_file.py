@@ -26,6 +26,7 @@ from sweeps.service.exchange.layout import CONTENT_KEY, DIGEST_KEY, digest_of
 from sweeps.service.exchange.rebuilt import rebuild
 from sweeps.service.exchange.writing import shared_plan
 from sweeps.service.plan.plan import Plan, read_plan
+from sweeps.service.search.points import read_history, write_history
 from sweeps.service.tables.standing import Standing
 from sweeps.service.tables.text import for_terminal
 from sweeps.service.trials.cell_results import CellResult
@@ -36,6 +37,7 @@ from tests.helpers.planted_sweeps import EVALUATION, PREDICTIONS, make_sweep
 from tests.helpers.refusals import refused
 from tests.helpers.trial_folders import append_epoch
 from tests.sweeps.conftest import Finished
+from tests.sweeps.search.test_points import HISTORY
 from tests.test_docs import code_blocks
 
 PAGE = Path(__file__).parents[3] / "docs" / "results-file.md"
@@ -280,6 +282,17 @@ def test_a_damaged_trial_is_left_out_and_named(light: Plan, capsys: pytest.Captu
     standing = rebuild(file, with_figures=True).standing
     assert on_terminal(standing) == on_terminal(Standing.of(light))
     assert "journal.jsonl" in "".join(standing.tables[light.name].notes.missing)
+
+
+def test_the_points_of_a_search_are_in_the_file(light: Plan, tmp_path: Path) -> None:
+    write_history(light.folder, HISTORY)
+    file = tmp_path / "search.parquet"
+    assert call("export-results", light.name, "--to", file, "--results", light.results.path) == 3
+    assert list(rebuild(file, with_figures=False).write(tmp_path / "out"))[-1].name == "search.json"
+    assert read_history(tmp_path / "out") == HISTORY
+    hostile = forged(file, tmp_path / "hostile.parquet", lambda content: content["search"].update(points=[1]))
+    with refused("damaged", str(hostile), n=1):
+        rebuild(hostile, with_figures=False)
 
 
 def test_a_disk_without_room_leaves_the_earlier_file_and_nothing_else(light: Plan, tmp_path: Path) -> None:

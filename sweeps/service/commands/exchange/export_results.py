@@ -45,6 +45,8 @@ def run(options: argparse.Namespace) -> int:
     from sweeps.service.exchange.writing import shared_plan, write_results
     from sweeps.service.plan.imported import plain_rows, read_rows
     from sweeps.service.plan.plan import read_plan
+    from sweeps.service.search.points import FILE as SEARCH_FILE
+    from sweeps.service.search.points import read_history
     from sweeps.service.trials.results_folder import ResultsFolder
 
     target: Path = options.to
@@ -52,7 +54,9 @@ def run(options: argparse.Namespace) -> int:
         raise InputError(Problem(rule="type", place="--to", value=str(target), expected="a file NAME.parquet"))
     check_file(target, "--to")
     plan = read_plan(ResultsFolder.at(options.results), options.name)
-    content = {"plan": shared_plan(plan.to_dict()), "imported": plain_rows(read_rows(plan.folder))}
+    content: dict[str, Any] = {"plan": shared_plan(plan.to_dict()), "imported": plain_rows(read_rows(plan.folder))}
+    if (plan.folder / SEARCH_FILE).exists():
+        content["search"] = read_history(plan.folder).to_dict()
     tables = {part.experiment.name: (part.experiment, part.cells) for part in plan.parts}
     reading = lru_cache(maxsize=READINGS)(plan.results.reading)
     results = plan.read_results(reading=reading)
