@@ -171,8 +171,16 @@ def some_rows(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names)) if len(names) <= 3 else f"{len(names)} rows"
 
 
-def missing_notes(cells: Sequence[Cell], results: Mapping[str, CellResult]) -> Iterator[str]:
-    """The cells without a value, one note for each state and kind of reason, with some of the cells."""
+def missing_notes(cells: Sequence[Cell], results: Mapping[str, CellResult], damage: str = "") -> Iterator[str]:
+    """The cells without a value, one note for each state and kind of reason, with some of the cells.
+
+    Args:
+        cells: all cells of the table.
+        results: state and scores by the cells' keys.
+        damage: why imported rows are not shown; empty if they are.
+    """
+    if damage:
+        yield f"imported rows are not shown: {damage}"
     groups: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         result = results[cell.key]

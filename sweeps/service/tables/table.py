@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from mucon.videos import ScoredPart
 from sweeps.service.plan.cells import Cell
-from sweeps.service.plan.imported import Imported, ImportedRow
+from sweeps.service.plan.imported import Imported
 from sweeps.service.plan.recordings import SplitData
 from sweeps.service.plan.seeds import seeds_by_row
 from sweeps.service.spec.columns import Column, Variant
@@ -223,18 +223,13 @@ def make_table(
     ]
     extra = list(extra_rows(experiment, splits, pooling))
     tests = statistics_notes(experiment.default_row, compared)
-    damage = [f"imported rows are not shown: {imported.damage}"] if imported.damage else []
     means = [[None if summary is None else summary.mean for summary in row.summaries] for row in rows]
     return Table(
         name=experiment.name,
         title=experiment.title,
         label_titles=experiment.label_titles,
         columns=experiment.columns,
-        rows=(
-            *rows,
-            *(_imported_row(experiment, one) for one in imported.of(experiment.name)),
-            *(_extra_row(experiment, one) for one in extra),
-        ),
+        rows=(*rows, *_imported_rows(experiment, imported), *(_extra_row(experiment, one) for one in extra)),
         notes=Notes(
             data=(*data_notes(splits, part), *undefined_notes(experiment.columns, experiment.variants, found, part)),
             imported=tuple(imported_notes(imported.of(experiment.name))),
@@ -243,7 +238,7 @@ def make_table(
             seeds=tuple(seeds_notes(names, decisive, [row.collapsed for row in rows], has_power=rule is None)),
             ranking=tuple(ranking_notes(names, compared)),
             differences=tuple(difference_notes(experiment.default_row, names, compared)),
-            missing=(*missing_notes(cells, results), *damage),
+            missing=tuple(missing_notes(cells, results, imported.damage)),
             n_missing=sum(not results[cell.key].is_finished for cell in cells),
         ),
         part=part,
@@ -318,19 +313,20 @@ def _seeds(cells: Sequence[Cell], results: Mapping[str, CellResult]) -> Seeds:
     return Seeds(len(planned - incomplete), len(planned))
 
 
-def _imported_row(experiment: Experiment, row: ImportedRow) -> Row:
+def _imported_rows(experiment: Experiment, imported: Imported) -> Iterator[Row]:
     nothing = (None,) * len(experiment.columns)
-    n = len(row.seeds)
-    labels = row.labels if len(row.labels) == len(experiment.label_titles) else (row.name,)
-    return Row(
-        labels=(*labels, *("" for _ in experiment.label_titles[len(labels) :])),
-        summaries=tuple(_summary(row.seed_values(one.prediction, one.metric)) for one in experiment.columns),
-        seeds=Seeds(n, n) if n else None,
-        kind="imported",
-        bold=(False,) * len(experiment.columns),
-        against_default=nothing,
-        against_best=nothing,
-    )
+    for row in imported.of(experiment.name):
+        n = len(row.seeds)
+        labels = row.labels if len(row.labels) == len(experiment.label_titles) else (row.name,)
+        yield Row(
+            labels=(*labels, *("" for _ in experiment.label_titles[len(labels) :])),
+            summaries=tuple(_summary(row.seed_values(one.prediction, one.metric)) for one in experiment.columns),
+            seeds=Seeds(n, n) if n else None,
+            kind="imported",
+            bold=(False,) * len(experiment.columns),
+            against_default=nothing,
+            against_best=nothing,
+        )
 
 
 def _extra_row(experiment: Experiment, extra: ExtraRow) -> Row:

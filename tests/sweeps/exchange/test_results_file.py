@@ -9,7 +9,7 @@ import resource
 import shutil
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from sweeps.service.exchange.rebuilt import rebuild
 from sweeps.service.exchange.writing import shared_plan
 from sweeps.service.plan.plan import Plan, read_plan
 from sweeps.service.search.points import read_history, write_history
+from sweeps.service.spec.seeds import SeedRule
 from sweeps.service.tables.standing import Standing
 from sweeps.service.tables.text import for_terminal
 from sweeps.service.trials.cell_results import CellResult
@@ -282,6 +283,18 @@ def test_a_damaged_trial_is_left_out_and_named(light: Plan, capsys: pytest.Captu
     standing = rebuild(file, with_figures=True).standing
     assert on_terminal(standing) == on_terminal(Standing.of(light))
     assert "journal.jsonl" in "".join(standing.tables[light.name].notes.missing)
+
+
+@pytest.mark.parametrize("of", [{"seed_rule": SeedRule(least=2, most=2)}, {"part": "validation"}])
+def test_tables_of_every_kind_of_plan_come_back(light: Plan, of: dict[str, Any]) -> None:
+    plan = replace(light, **of)
+    plan.write()
+    file = light.results.path / "sweep.parquet"
+    assert call("export-results", plan.name, "--to", file, "--results", plan.results.path) == 3
+    (found,) = rebuild(file, with_figures=False).standing.tables.values()
+    (table,) = Standing.of(plan).tables.values()
+    assert found == table
+    assert found != Standing.of(light).tables[light.name]
 
 
 def test_the_points_of_a_search_are_in_the_file(light: Plan, tmp_path: Path) -> None:
