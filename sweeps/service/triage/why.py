@@ -31,7 +31,7 @@ from sweeps.service.trials.trial import Trial
 
 WAITING = (State.MISSING, State.STOPPED, State.LOST)
 """States of trials that a running sweep takes up by itself."""
-_WEIGHTS = {"method": 1000, "seed": 0.5, "split": 0.5}
+_WEIGHTS = {"method": 1000, "seed": 0.5, "split": 0.5, "part": 0.5}
 """How far a difference moves a recorded trial away; 1 for all others, so that another seed of the row is nearest."""
 
 
@@ -40,7 +40,7 @@ class Difference:
     """A fact in which the wanted trial and a recorded one differ.
 
     Attributes:
-        what: path of a setting, or `method`, `split`, `seed`, `data`, `numerics`, `task`, `evaluation version`.
+        what: path of a setting, or `method`, `split`, `part`, `seed`, `data`, `numerics`, `task`, `evaluation version`.
         wanted: value of the wanted trial.
         recorded: value of the recorded trial.
     """
@@ -214,7 +214,7 @@ def _compared(results: ResultsFolder, place: Place) -> dict[str, Any]:
     *_, identity, found = min(candidates, key=lambda one: one[:3])
     differ = any(one.what == "data" for one in found)
     changes = _recordings(facts, results.reading(identity)) if facts is not None and differ else None
-    is_stale = identity in earlier and not {"seed", "split"} & {one.what for one in found}
+    is_stale = identity in earlier and not {"seed", "split", "part"} & {one.what for one in found}
     return {
         "state": CellState.STALE if is_stale else CellState.MISSING,
         "nearest": identity,
@@ -263,11 +263,12 @@ def _differences(place: Place, wanted: Trial | None, recorded: Mapping[str, Any]
     facts = {
         "method": (cell.variant.method, method),
         "split": (cell.split, str(recorded["split"])),
+        "part": (place.part, recorded["part"]),
         "seed": (cell.seed, recorded["seed"]),
     }
     if wanted is not None:
         facts["numerics"] = (method_named(wanted.method).numerics, recorded["numerics"])
-        if cell.split == str(recorded["split"]):
+        if (cell.split, place.part) == (str(recorded["split"]), recorded["part"]):
             facts["data"] = (wanted.data_fingerprint, recorded["data_fingerprint"])
     found = [Difference(what=what, wanted=a, recorded=b) for what, (a, b) in facts.items() if a != b]
     if cell.variant.method != method:

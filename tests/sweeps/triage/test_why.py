@@ -9,6 +9,7 @@ import pytest
 import mucon
 from mucon.config import TrainConfig
 from mucon.errors import EXIT_PARTIAL
+from mucon.videos import ScoredPart
 from sweeps.service.cli import main
 from sweeps.service.plan.plan import make_plan
 from sweeps.service.plan.sweep_folder import SweepInfo, write_sweep
@@ -33,7 +34,9 @@ def other_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small.make_store(tmp_path_factory.mktemp("other") / "store", n_train=7, n_test=2, seed=1)
 
 
-def plan(results: Path, store: Path, n_seeds: int = 1, **settings: object) -> dict[tuple[str, int], Trial]:
+def plan(
+    results: Path, store: Path, n_seeds: int = 1, part: ScoredPart = "test", **settings: object
+) -> dict[tuple[str, int], Trial]:
     """Plans the sweep `one` and records its rows; (row, seed) -> trial."""
     shape = Experiment(
         name="one",
@@ -51,6 +54,7 @@ def plan(results: Path, store: Path, n_seeds: int = 1, **settings: object) -> di
         seeds=range(1, n_seeds + 1),
         splits=("1",),
         results=ResultsFolder(results),
+        part=part,
     )
     made.write()
     write_sweep(made.results, SweepInfo(name="one", title="one", command="the command", config={}), "mucon", made.rows)
@@ -91,6 +95,16 @@ def test_another_seed_is_nearest_to_the_same_row(tiny_store: Path, tmp_path: Pat
     found = why(tmp_path, "a/1/2")
     assert (found.state, found.nearest) == ("missing", old["a", 1].identity)
     assert [(one.what, one.wanted, one.recorded) for one in found.differences] == [("seed", 2, 1)]
+
+
+def test_a_trial_on_another_part_is_not_an_earlier_version_of_the_trial(tiny_store: Path, tmp_path: Path) -> None:
+    old = plan(tmp_path, tiny_store)
+    for trial in old.values():
+        record(tmp_path, trial)
+    plan(tmp_path, tiny_store, part="validation")
+    found = why(tmp_path, "a/1/1")
+    assert (found.state, found.nearest) == ("missing", old["a", 1].identity)
+    assert [(one.what, one.wanted, one.recorded) for one in found.differences] == [("part", "validation", "test")]
 
 
 def test_other_numerics_and_another_method_are_named(tiny_store: Path, tmp_path: Path) -> None:
