@@ -67,10 +67,9 @@ class SplitData:
     @property
     def held_out(self) -> str:
         """Size and groups of the validation part as text; without groups, its recordings."""
-        names, kind = (
-            (self.validation_groups, "groups ") if self.validation_groups else (self.validation, "no groups: ")
-        )
-        return f"{self.n_test} of the {self.n_train + self.n_test} videos outside the test part, {kind}{some(names)}"
+        groups = self.validation_groups
+        named = f"group{'s' * (len(groups) > 1)} {some(groups)}" if groups else f"no groups: {some(self.validation)}"
+        return f"{self.n_test} of the {self.n_train + self.n_test} videos outside the test part, {named}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
