@@ -219,6 +219,11 @@ def _configuration(plan: Plan, trainings: Mapping[str, Training]) -> Iterator[st
     splits = [[Item(name), Item(split.fingerprint, kind="code")] for name, split in plan.splits.items()]
     yield f"<p>Recordings: <code>{escape(plan.store)}</code></p>"
     yield sortable("Splits", [Head("split"), Head("data fingerprint")], splits)
+    for name, split in plan.splits.items():
+        if split.validation:
+            title = f"Validation part of split {name} ({len(split.validation)} recordings)"
+            names = escape(", ".join(split.validation))
+            yield f"<details><summary>{escape(title)}</summary><p>{names}</p></details>"
 
 
 def _environment(trainings: Mapping[str, Training]) -> str:

@@ -42,6 +42,7 @@ def test_every_output_names_the_scored_part(tmp_path: Path, part: ScoredPart) ->
     assert ("validation part" in caption) == is_validation
     assert f"scores are those of the {part} part" in page
     assert choice(standing.plan)[1:] in page
+    assert ("<summary>Validation part of split 1 (8 recordings)</summary>" in page) == is_validation
     assert f" 8 {part} videos" in text
     for name in ("planted.md", "planted.tex", "planted.html", "planted.svg"):
         assert is_validation == (" test videos" not in files[name].read_text())
