@@ -99,7 +99,8 @@ def hold_out(clips: Iterable[Clip]) -> HeldOut | None:
                 chosen[name] = len(groups[name])
                 left -= counts[name]
     if not chosen:
-        chosen = dict.fromkeys([min(order, key=lambda name: (len(groups[name]), loses_action(name)))], 0)
+        smallest = min(order, key=lambda name: (len(groups[name]), loses_action(name)))
+        chosen[smallest] = len(groups[smallest])
     return HeldOut.of(clips, {clip.id for name in chosen for clip in groups[name]})
 
 
