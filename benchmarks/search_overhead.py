@@ -3,7 +3,8 @@
 - `SAMPLER, 200 points, 2000 earlier trials`: seconds of `next` and `ended` per training, in a search of 200 points and
   up to 3 seeds on 4 slots whose study begins with 2,000 known trials (`--trials` and `--known` change the numbers). The
   reference is what a training of 60 seconds on one of 4 slots takes of the search, 15 seconds, so that `ratio` is the
-  share of the search that is not training. `total` is the sum over the search, with the opening of the study.
+  share of the search that is not training. `total` and `share` are sums over the search, with the opening of the study;
+  `cpu_total` and `cpu_share` count the seconds of the processor, which hardly depend on other work.
 - `open, ...`: seconds until a killed search of that size continues.
 """
 
@@ -108,15 +109,17 @@ def main() -> None:
         search = Search(name=NAME, title=NAME, space=SPACE, trials=options.trials, sampler=sampler)
         case = f"{options.trials} points, {options.known} earlier trials"
         with tempfile.TemporaryDirectory() as folder:
-            start = time.perf_counter()
+            start, started = time.perf_counter(), time.process_time()
             queue = opened(Path(folder), search, options.known)
             opening = time.perf_counter() - start
             spent = run(queue)
+            cpu = time.process_time() - started
             pairs = [(one, reference) for one in spent]
             of = f"a training of {TRAINING_SECONDS:g} s on one of {SLOTS} slots"
-            total = opening + sum(spent)
-            share = total / (reference * len(spent))
-            record(NAME, f"{sampler}, {case}", pairs, of=of, total=round(total, 2), share=round(share, 5))
+            total, whole = opening + sum(spent), reference * len(spent)
+            sums = {"total": round(total, 2), "share": round(total / whole, 5)}
+            cpu_sums = {"cpu_total": round(cpu, 2), "cpu_share": round(cpu / whole, 5)}
+            record(NAME, f"{sampler}, {case}", pairs, of=of, **sums, **cpu_sums)
             start = time.perf_counter()
             opened(Path(folder), search, options.known)
             again = time.perf_counter() - start
