@@ -8,7 +8,7 @@ import random
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from optuna.trial import TrialState
 
@@ -24,7 +24,6 @@ from sweeps.service.spec.search import Search, active_paths
 
 REPEATS = 10
 """Number of suggestions in succession that equal earlier points, after which others are drawn at random."""
-NO_NUMBER = "a score is no number"
 MOST_REPEATS = 100
 """Number of such suggestions after which a space counts as exhausted."""
 
@@ -62,7 +61,7 @@ class SearchQueue:
         trials: number of points; that of the search by default.
 
     Attributes:
-        outside: names of the known configurations that lie outside of the space, which are left out.
+        outside: names of the known configurations that are left out: outside of the space, or without a score.
 
     Raises:
         InputError: the sampler does not fit the space.
@@ -132,12 +131,12 @@ class SearchQueue:
             SupersededError: another process has taken over.
         """
         self._running.remove(job)
-        is_score = isinstance(result, Measured) and all(math.isfinite(one) for values in result for one in values)
-        if isinstance(result, Measured):
-            entry = Result(job.seed, job.rung, result) if is_score else Result(job.seed, job.rung, None, NO_NUMBER)
-        else:
-            entry = Result(job.seed, job.rung, None, result)
         number = job.point.number
+        if isinstance(result, Measured) and _is_number(result):
+            entry = Result(job.seed, job.rung, result)
+        else:
+            reason = "a score is no number" if isinstance(result, Measured) else result
+            entry = Result(job.seed, job.rung, None, reason)
         self._study.record(number, self._order, entry, self._curve(job, entry))
         self._order += 1
         later = self._standings.ended(job, entry.measured, entry.reason)
@@ -183,8 +182,8 @@ class SearchQueue:
                 results += [(order, one.number, result) for order, result in one.results]
         for order, number, result in sorted(results, key=lambda one: one[0]):
             job = jobs[number]
-            assert job is not None
-            assert (job.seed, job.rung) == (result.seed, result.rung)
+            if job is None or (job.seed, job.rung) != (result.seed, result.rung):
+                raise self._study.damaged(number, f"seed {result.seed} is not the next one")
             jobs[number], self._order = self._standings.ended(job, result.measured, result.reason), order + 1
         self._waiting = [job for _, job in sorted(jobs.items()) if job]
         for number, record in self._standings.records.items():
@@ -196,11 +195,12 @@ class SearchQueue:
         default = inside(self._search.space, base)
         for one in known:
             settings = inside(self._search.space, one.configuration)
-            if settings is None:
+            scores = {seed: one for seed, one in sorted(one.scores.items()) if _is_number(one)}
+            if settings is None or not scores:
                 yield one.name
             elif (key := self._key(settings)) not in self._numbers:
                 is_default = default is not None and self._key(default) == key
-                self._start(settings, "default" if is_default else "warm start", known=one)
+                self._start(settings, "default" if is_default else "warm start", known=replace(one, scores=scores))
 
     def _suggest(self) -> None:
         """Starts the next point that equals no earlier one."""
@@ -238,9 +238,8 @@ class SearchQueue:
             self._study.add(settings, origin, outside=outside)
             self._waiting.append(self._standings.first(point))
             return
-        scores = sorted(known.scores.items())
-        self._standings.add_known(point, scores)
-        results = [Result(seed, None, measured) for seed, measured in scores]
+        self._standings.add_known(point, known.scores.items())
+        results = [Result(seed, None, measured) for seed, measured in known.scores.items()]
         told = self._told(number)
         self._study.add(settings, origin, source=known.name, results=results, told=told)
 
@@ -273,3 +272,7 @@ class SearchQueue:
             return round(100 * (1.0 if job.rung is None else job.rung)), value
         earlier = [one.objectives[0] for one in self._standings.records[job.point.number].scores.values()]
         return job.seed, statistics.fmean([*earlier, value])
+
+
+def _is_number(measured: Measured) -> bool:
+    return all(math.isfinite(one) for values in measured for one in values)

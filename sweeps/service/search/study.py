@@ -32,7 +32,8 @@ _DRAWING = 0
 """Identity of the only study in a memory, whose trials have their numbers as identities."""
 _FREE = frozenset({"title", "trials"})
 """What may change between two runs of a search."""
-_RESULT = {"order": int, "seed": int, "rung": (*NUMBER, type(None)), "objectives": [NUMBER], "bounded": [NUMBER]}
+_ENDED = {"order": int, "seed": int, "rung": (*NUMBER, type(None))}
+_RESULT, _FAILED = {**_ENDED, "objectives": [NUMBER], "bounded": [NUMBER]}, {**_ENDED, "failed": str}
 
 
 class Result(NamedTuple):
@@ -154,27 +155,29 @@ class Study:
             try:
                 recorded = self._recorded(trial)
             except (KeyError, ValueError, TypeError) as error:
-                message = f"trial {trial.number} was not written by a search ({type(error).__name__}: {error})"
-                problem = Problem(rule="damaged", place=self._place, value=trial.number, message=message)
-                raise InputError(problem) from None
+                raise self.damaged(trial.number, f"{type(error).__name__}: {error}") from None
             self._ids.append(trial._trial_id)
             self._memory.create_new_trial(_DRAWING, _for_sampling(trial))
             yield recorded
+
+    def damaged(self, number: int, reason: str) -> InputError:
+        """The error for a trial that no search would have written so."""
+        message = f"trial {number} was not written by this search ({reason})"
+        hint = journal_file.HINT if "://" not in self._place else ""
+        return InputError(Problem(rule="damaged", place=self._place, value=number, message=message, hint=hint))
 
     def _recorded(self, trial: FrozenTrial) -> Recorded:
         notes, space = trial.user_attrs, self._search.space
         setting = suggested_value if notes["origin"] == "suggested" else value_of
         results = [value for name, value in notes.items() if name.startswith("seed ")]
-        for one in results:
-            if wrong := misfit(one, {key: _RESULT[key] for key in ("order", "seed", "rung")}):
-                raise ValueError(wrong)
+        sizes = (len(self._search.objectives), len(self._search.constraints))
         return Recorded(
             number=trial.number,
             settings=notes.get("settings") or {path: setting(space[path], one) for path, one in trial.params.items()},
             origin=notes["origin"],
             same_as=notes.get("same as"),
             is_known="source" in notes,
-            results=tuple((one["order"], _result(one)) for one in results),
+            results=tuple((one["order"], _result(one, sizes)) for one in results),
             ended=trial.state.is_finished(),
         )
 
@@ -203,7 +206,7 @@ class Study:
         *,
         same_as: int | None = None,
         outside: bool = False,
-        source: str = "",
+        source: str | None = None,
         results: Sequence[Result] = (),
         told: Told | None = None,
     ) -> int:
@@ -223,20 +226,19 @@ class Study:
         """
         number, drawn = len(self._ids), self._drawn
         space = {} if outside else {path: self._search.space[path] for path in settings}
+        params = {path: samplers.drawn_for(one, settings[path]) for path, one in space.items()}
         suggestion = None if drawn is None else self._memory.get_trial(drawn)
         trial = create_trial(
             state=told.state if told else TrialState.RUNNING,
             values=None if told is None or told.values is None else list(told.values),
-            params=suggestion.params
-            if suggestion
-            else {k: samplers.drawn_for(one, settings[k]) for k, one in space.items()},
+            params=suggestion.params if suggestion else params,
             distributions={path: samplers.distribution(one) for path, one in space.items()},
             system_attrs=dict(suggestion.system_attrs) if suggestion else {},
             user_attrs={
                 "origin": origin,
                 **({} if same_as is None else {"same as": same_as}),
                 **({"settings": settings} if outside else {}),
-                **({"source": source} if source else {}),
+                **({} if source is None else {"source": source}),
                 **{_name(result): _attribute(order, result) for order, result in enumerate(results)},
                 **(told.notes if told else {}),
             },
@@ -341,10 +343,18 @@ def _attribute(order: int, result: Result) -> dict[str, object]:
     return {"order": order, "seed": result.seed, "rung": result.rung, **measured}
 
 
-def _result(attribute: Mapping[str, Any]) -> Result:
-    if "failed" in attribute:
+def _result(attribute: Any, sizes: tuple[int, int]) -> Result:
+    """The result in an attribute.
+
+    Raises:
+        ValueError: it has another shape, another number of scores, or a score that is no number.
+    """
+    failed = isinstance(attribute, dict) and "failed" in attribute
+    if wrong := misfit(attribute, _FAILED if failed else _RESULT):
+        raise ValueError(wrong)
+    if failed:
         return Result(attribute["seed"], attribute["rung"], None, attribute["failed"])
     measured = Measured(tuple(attribute["objectives"]), tuple(attribute["bounded"]))
-    if not all(math.isfinite(one) for values in measured for one in values):
-        raise ValueError("a score is no number")
+    if tuple(map(len, measured)) != sizes or not all(math.isfinite(one) for values in measured for one in values):
+        raise ValueError("scores of another search")
     return Result(attribute["seed"], attribute["rung"], measured)

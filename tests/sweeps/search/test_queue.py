@@ -122,8 +122,10 @@ def test_only_the_best_third_of_the_points_goes_on_after_a_rung(folder: Path):
     assert all(number in {job.point.number for job in trained if job.rung is None} for number in history.best)
 
 
-def test_points_that_break_a_constraint_are_never_the_best(folder: Path):
-    search = search_of(trials=20, seeds=2, constraints=(Bound(column=INFERENCE_SECONDS, at_most=0.6),))
+@pytest.mark.parametrize("sampler", ["tpe", "cmaes", "nsga2"])
+def test_points_that_break_a_constraint_are_never_the_best(folder: Path, sampler: Sampler):
+    bound = Bound(column=INFERENCE_SECONDS, at_most=0.6)
+    search = search_of(trials=25, seeds=2, constraints=(bound,), sampler=sampler)
     queue = queue_on(folder / "study", search)
     run(queue, lambda job: Measured((a_of(job),), (a_of(job),)))  # the better, the slower
     history = queue.history()
@@ -167,12 +169,13 @@ def test_known_configurations_are_not_trained_and_those_outside_are_named(folder
         ),
         Known("sweep: row 2", {"a": 0.5, "b": 2.0, "c": 3}, {1: Measured((0.9,))}),
         Known("sweep: row 3", {"a": 0.5, "b": 0.01}, {1: Measured((0.9,))}),
+        Known("sweep: row 4", {"a": 0.5, "b": 0.02, "c": 1}, {1: Measured((float("nan"),))}),
     ]
     search = search_of(trials=4, seeds=2)
     for _ in range(2):
         queue = queue_on(folder / "study", search, known=known)
         trained = run(queue)
-        assert queue.outside == ("sweep: row 2", "sweep: row 3")
+        assert queue.outside == ("sweep: row 2", "sweep: row 3", "sweep: row 4")
         records = queue.history().records
         assert [one.point.origin for one in records] == ["warm start", "default", *["suggested"] * 3]
     assert not trained

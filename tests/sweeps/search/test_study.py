@@ -131,6 +131,21 @@ def test_trials_that_no_search_has_written_are_refused(folder: Path):
         run(queue)
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [{"objectives": [0.5, 0.5]}, {"objectives": ["0.5"]}, {"seed": 9}, {"bounded": [1.0]}, {"order": None}],
+)
+def test_results_of_another_kind_are_refused(folder: Path, changed: dict[str, object]):
+    search, path = search_of(seeds=1, trials=2), folder / "study"
+    run(queue_on(path, search))
+    operations = [json.loads(line) for line in path.read_text().splitlines()]
+    result = next(one["user_attr"]["seed 1"] for one in operations if "seed 1" in one.get("user_attr", ()))
+    result.update(changed)
+    path.write_text("".join(json.dumps(one) + "\n" for one in operations))
+    with refused("damaged", str(path), 0, n=1):
+        queue_on(path, search)
+
+
 def test_a_search_that_was_superseded_writes_nothing_more(folder: Path):
     def confirm() -> None:
         if superseded:
