@@ -56,7 +56,7 @@ class Progress:
 
     Args:
         console: a terminal, or a file for plain lines.
-        cells: key -> cell of each trial.
+        cells: key -> cell of each trial; it may grow while the trials run.
         every: seconds between two plain lines about running trials.
     """
 
@@ -121,7 +121,7 @@ class Progress:
     def seconds_left(self) -> float | None:
         """Expected seconds until the end of the sweep; None if unknown."""
         running = self.running
-        waiting = self._trainings(self._cells) - self._trainings({*self._ended, *running})
+        waiting = self._trainings(tuple(self._cells)) - self._trainings({*self._ended, *running})
         lefts = [trial.left for trial in running.values() if trial.left is not None]
         wholes = [*self._durations, *(trial.whole for trial in running.values() if trial.whole is not None)]
         return seconds_left(lefts, wholes, len(waiting), self._slots)
