@@ -167,6 +167,28 @@ def test_a_dry_run_names_every_cell_and_starts_nothing(
     assert not (tmp_path / "results").exists()
 
 
+def test_a_dry_run_with_a_rule_for_seeds_names_the_least_ones_and_estimates_the_most(
+    capsys: pytest.CaptureFixture[str], on_store: list[str], tmp_path: Path
+) -> None:
+    words = [*on_store, "--rows", "box, no", "bell, no", "--epochs", "3", "--price", "2", "--dry-run"]
+    assert main(EXPERIMENT, [*words, "--seeds", "auto:2..4", "--until", "0.5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("  missing   " in line for line in lines) == 4
+    assert [" 8 trainings" in line and "cost" in line for line in lines if line.startswith("at most")] == [True]
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_rule_for_seeds_needs_a_range_and_rows_to_compare(
+    capsys: pytest.CaptureFixture[str], on_store: list[str]
+) -> None:
+    for words in (["--seeds", "auto:4..2"], ["--seeds", "auto:2..4", "--rows", "bell, no", "trapezoid, no"]):
+        (line,) = error_lines(capsys, *on_store, *words)
+        assert line.startswith("--seeds: ")
+    for words in (["--until", "1"], ["--seeds", "3", "--until", "1"], ["--seeds", "auto:2..4", "--until", "0"]):
+        (line,) = error_lines(capsys, *on_store, *words)
+        assert line.startswith("--until: ")
+
+
 def test_results_are_not_written_into_a_store(capsys: pytest.CaptureFixture[str], tiny_store: Path) -> None:
     for results in (tiny_store, tiny_store / "results"):
         (line,) = error_lines(capsys, "--store", str(tiny_store), "--results", str(results))
