@@ -1,4 +1,4 @@
-"""How many seeds a row needs: a confidence sequence for its difference with the default row, which holds at any time.
+"""How many seeds a row needs: a confidence sequence for its difference from the default row, which holds at any time.
 
 An interval for a fixed number of seeds does not keep its level if seeds are added until it excludes 0. With 95 %
 probability, all intervals of a confidence sequence contain the true difference, whatever decides when to stop.
@@ -46,7 +46,7 @@ class RowSeeds:
         needed: the row needs the seeds 1 to this one.
         decision: see `Decision`.
         pairs: number of seeds with a value in both rows, as far as all seeds before them have ended.
-        difference: mean difference with the default row over those seeds; None without one.
+        difference: mean difference from the default row over those seeds; None without one.
         interval: of the true difference, at the level of the sequence; its ends are infinite with few seeds.
     """
 
@@ -122,7 +122,7 @@ def row_seeds(
     level: float = LEVEL,
     higher_is_better: bool = True,
 ) -> RowSeeds:
-    """The seeds that a row needs until its difference with the default row is known well enough.
+    """The seeds that a row needs until its difference from the default row is known well enough.
 
     Looks at the seeds 1 to n that have ended in both rows, for growing n, and ends at the first n from `least` on at
     which there is a decision. What has ended besides them does not count, so that neither the order in which trainings
@@ -153,11 +153,9 @@ def row_seeds(
         if value is not None and other is not None:
             differences.append(float(rounded(np.array(value - other), max(abs(value), abs(other)))))
         interval = confidence_sequence(differences, level)
-        decision = _decision(interval, margin, higher_is_better)
-        if any(_fails_twice(outcomes, seed) for outcomes in (row, default)):
+        decision = _decision(interval, margin, higher_is_better) if seed >= least else Decision.OPEN
+        if seed >= least and decision is Decision.OPEN and any(_fails_twice(one, seed) for one in (row, default)):
             decision = Decision.NO_VALUES
-        if seed < least:
-            decision = Decision.OPEN
         is_last = seed >= least and (decision is not Decision.OPEN or seed == most)
         found = replace(
             found,

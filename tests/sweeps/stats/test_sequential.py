@@ -94,6 +94,11 @@ def test_a_failure_costs_its_pair_and_two_in_a_row_end_the_row(which: str) -> No
     assert (twice.needed, twice.decision, twice.pairs) == (6, Decision.NO_VALUES, 3)
 
 
+def test_a_row_that_is_clear_at_its_least_seeds_is_so_after_failures_too() -> None:
+    found = decided([60.0, None, None, 61.0, 60.3, 59.8], [50.0, 51.0, 49.0, 50.5, 50.1, 50.2], least=6)
+    assert (found.needed, found.decision, found.pairs) == (6, Decision.BETTER, 4)
+
+
 def test_a_coarse_score_that_does_not_vary_is_not_taken_for_certain() -> None:
     assert decided([60.0] * 4, [50.0] * 4).decision is Decision.OPEN
     assert decided([60.0] * 8, [50.0] * 8).needed == 6
