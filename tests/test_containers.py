@@ -22,7 +22,7 @@ from packaging.utils import canonicalize_name
 
 from mucon.cli import build_parser
 from sweeps.service.cli import parser
-from sweeps.service.commands.run import DEMO_STORE
+from sweeps.service.commands.running.asked import DEMO_STORE
 from sweeps.service.run.executor.engine import STOP_SECONDS
 from tests.helpers.containers import ROOT, VARIABLE, compose, example, instructions
 from tests.test_docs import code_blocks

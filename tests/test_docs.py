@@ -26,7 +26,7 @@ from tests.helpers.annotation_folders import write_annotations
 ROOT = Path(__file__).resolve().parents[1]
 CLUSTERS = [ROOT / "docs" / "clusters.md", *sorted((ROOT / "docs" / "clusters").glob("*.md"))]
 """Pages whose blocks marked `sh` have commands of other programs, which need a cluster."""
-NAMED = ("data", "training", "models", "sweeps", "results")
+NAMED = ("data", "training", "models", "sweeps", "search", "results")
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in NAMED), *CLUSTERS]
 OTHERS = sorted({*(ROOT / "docs").glob("*.md"), ROOT / "CONTRIBUTING.md"} - {*PAGES})
 OUTPUTS = {
@@ -87,8 +87,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         write_data(folder / "DATA" / name)
     withhold_labels(folder / "DATA" / "tug_transcripts")
     write_annotations(folder / "BREAKFAST_ANNOTATIONS", n=90)
-    (yaml,) = code_blocks((ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8"), "yaml")
-    (folder / "smoothing.yaml").write_text(yaml)
+    for page, file in (("sweeps", "smoothing.yaml"), ("search", "rate.yaml")):
+        (yaml,) = code_blocks((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"), "yaml")
+        (folder / file).write_text(yaml)
     before = Path.cwd()
     os.chdir(folder)
     yield folder

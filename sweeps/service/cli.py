@@ -32,9 +32,10 @@ from sweeps.service.text import printable, redacted
 
 if TYPE_CHECKING:
     from sweeps.service.spec.experiment import Collection, Experiment
+    from sweeps.service.spec.search import Search
 
 
-def main(experiment: Experiment | Collection | None = None, arguments: Sequence[str] | None = None) -> int:
+def main(experiment: Experiment | Collection | Search | None = None, arguments: Sequence[str] | None = None) -> int:
     """Runs a command line.
 
     Args:

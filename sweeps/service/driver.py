@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL
 from sweeps.service.plan.plan import Plan
 from sweeps.service.plan.running import RunningPlan
 from sweeps.service.plan.sweep_folder import SweepInfo, hold
-from sweeps.service.report.report import check_figures, present, write_report
+from sweeps.service.report.report import check_figures, outcome_with_search, present, write_report
 from sweeps.service.report.watching import watched
 from sweeps.service.run.budget.admission import balanced
 from sweeps.service.run.budget.budgeting import Budgeting
@@ -29,7 +30,7 @@ from sweeps.service.run.progress import Progress
 from sweeps.service.run.resources import Placement, place_trials
 from sweeps.service.run.source import Growth, PlannedTrials, TrialSource, priority_first
 from sweeps.service.run.stopping import StopAfterFailures
-from sweeps.service.tables.best import finished_facts, outcome_of
+from sweeps.service.tables.best import finished_facts
 from sweeps.service.tables.standing import Standing
 from sweeps.service.text import say, wrapped
 from sweeps.service.track.compare import registered_trials
@@ -98,7 +99,13 @@ class Ran:
 
 
 def run_plan(
-    plan: Plan, trials: Mapping[str, Trial], options: Options, console: Console, growth: Growth | None = None
+    plan: Plan,
+    trials: Mapping[str, Trial],
+    options: Options,
+    console: Console,
+    growth: Growth | None = None,
+    *,
+    is_held: bool = False,
 ) -> int:
     """Runs the missing trials of a plan; writes tables, figures and page, and prints the tables.
 
@@ -110,6 +117,7 @@ def run_plan(
         options: of the run.
         console: where progress and tables are printed.
         growth: chooses further trials while those of the plan run; None: the plan is whole.
+        is_held: whether the caller holds the lease of the sweep.
 
     Returns:
         The exit status: 0; 3 if cells have no value or the tracking server is incomplete; 130 if interrupted.
@@ -126,7 +134,8 @@ def run_plan(
     grows = growth is not None and not growth.is_over(plan, results)
     if _missing(results, trials) or grows or not is_settled:
         try:
-            ran = _run_alone(RunningPlan(plan, trials, results), growth if grows else None, options, console)
+            with nullcontext() if is_held else hold(plan.results, plan.name, partial(say, console)):
+                ran = _run_alone(RunningPlan(plan, trials, results), growth if grows else None, options, console)
         except Exception as error:
             if cause_of(error, plan.results.path) is not Cause.STORAGE:
                 raise
@@ -161,9 +170,8 @@ def _missing(results: Mapping[str, CellResult], trials: Mapping[str, Trial]) -> 
 
 
 def _run_alone(running: RunningPlan, growth: Growth | None, options: Options, console: Console) -> Ran:
-    """Runs a plan while holding its lease, so that no other process runs it at the same time."""
-    plan = running.plan
-    with hold(plan.results, plan.name, partial(say, console)), marked(plan.results, plan.name) as mark:
+    """Runs a plan whose lease is held, so that no other process runs it at the same time."""
+    with marked(running.plan.results, running.plan.name) as mark:
         return _run(running, growth, options, mark, console)
 
 
@@ -209,7 +217,7 @@ def _run(running: RunningPlan, growth: Growth | None, options: Options, mark: Pa
         budget = tuple(budgeting.lines(standing.results))
         _present(plan, standing, console, budget)
         notices.send("finished", *finished_facts(standing, interrupted=until < math.inf, budget=budget))
-        shipped = tracked.finish(report, outcome_of(standing), until)
+        shipped = tracked.finish(report, outcome_with_search(standing), until)
     notices.wait()
     return Ran(standing=standing, interrupted=until < math.inf, shipped=shipped, reason=ending.reason)
 

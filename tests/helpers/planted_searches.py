@@ -12,6 +12,7 @@ from mucon.configuration import flatten
 from sweeps.service.plan.cells import Cell
 from sweeps.service.run.source import Exhausted
 from sweeps.service.run.worker import Outcome
+from sweeps.service.search.points import STUDY
 from sweeps.service.search.queue import SearchQueue
 from sweeps.service.search.study import Study
 from sweeps.service.search.sweep.rows import Ground, PointPlan
@@ -78,7 +79,7 @@ class Planted:
         """A search as a command opens it: from its study and the finished trials."""
         points = PointPlan(search, ground)
         points.folder.mkdir(parents=True, exist_ok=True)
-        study = Study(points.folder / "study.journal", points.search, points.context)
+        study = Study(points.folder / STUDY, points.search, points.context)
         queue = SearchQueue(points.search, study, points.key, base=flatten(points.base.to_dict()))
         growth = SearchGrowth(queue, points, **{"slots": 1, **options})
         growth.begin()

@@ -7,7 +7,6 @@ from typing import Any
 
 from mucon.errors import EXIT_OK
 from sweeps.service.commands.options import experiments, new_console
-from sweeps.service.spec.search import Search
 from sweeps.service.text import say
 
 
@@ -24,6 +23,8 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Lists the experiments of the package."""
+    from sweeps.service.spec.search import Search  # imports numpy
+
     console = new_console()
     for name, experiment in experiments().items():
         if isinstance(experiment, Search):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,9 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import sweeps
 from mucon.commands.options import add_checkpoint_every
-from mucon.commands.outputs import check_folder
 from mucon.commands.parser import Parser
 from mucon.errors import InputError, Problem, nearest
 from sweeps.service.commands.options import (
@@ -26,31 +23,25 @@ from sweeps.service.commands.options import (
     add_tracking_uri,
     experiment_named,
     experiment_names,
-    is_tracking,
     new_console,
-    tracking_uri,
 )
 from sweeps.service.spec.files.format import FORMAT, is_file_name
 from sweeps.service.spec.seeds import Seeds, read_seeds
-from sweeps.service.text import HIDDEN, redacted, say
+from sweeps.service.text import say
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from mucon.configuration import Config
     from sweeps.service.plan.plan import Plan
-    from sweeps.service.plan.sweep_folder import SweepInfo
     from sweeps.service.run.budget.limits import Budget
-    from sweeps.service.run.budget.price import Price
     from sweeps.service.run.seeds.growing import GrowingSeeds
     from sweeps.service.spec.experiment import Collection, Experiment
     from sweeps.service.spec.recipe import Base
-    from sweeps.service.trials.results_folder import ResultsFolder
+    from sweeps.service.spec.search import Search
     from sweeps.service.trials.trial import Trial
 
-    Sweep = Experiment | Collection
-
-DEMO_STORE = Path("stores/demo")
+    Sweep = Experiment | Collection | Search
 
 
 def add(commands: Any) -> None:
@@ -93,24 +84,35 @@ def run_script(sweep: Sweep, words: Sequence[str], program: str | None = None, n
     if options.submit is not None:
         return _send(sweep, options, words, name)
     from sweeps.service.run.executor.cluster.address import use_address
+    from sweeps.service.spec.search import Search
 
     use_address(options.address)
+    if isinstance(sweep, Search):
+        from sweeps.service.commands.running.search import run_search_here
+
+        return run_search_here(sweep, options, words, program, name, started)
     return _run_here(sweep, options, words, program, name, started)
 
 
 def _send(sweep: Sweep, options: argparse.Namespace, words: Sequence[str], name: str) -> int:
     """Sends a sweep to a cluster; the arguments are those of `_run_here`."""
+    from sweeps.service.commands.running.asked import lasting_name
+    from sweeps.service.commands.running.search_options import asked_search
     from sweeps.service.run.executor.cluster.sending import send
     from sweeps.service.run.executor.cluster.submission import submission
     from sweeps.service.spec.rows import renamed
+    from sweeps.service.spec.search import Search
 
-    read_seeds(options.seeds or "1", options.until)
+    if isinstance(sweep, Search):
+        asked_search(sweep, options)
+    else:
+        read_seeds(options.seeds or "1", options.until)
     if options.address is not None or options.dry_run:
         other = "--dry-run" if options.dry_run else "--address"
         raise InputError(Problem(rule="conflict", place="--submit", value=other, message=f"contradicts {other}"))
     sent = submission(
         (renamed(sweep, options.name) if options.name else sweep).name,
-        _lasting(name),
+        lasting_name(name),
         words,
         results=options.results,
         store=options.store,
@@ -120,57 +122,48 @@ def _send(sweep: Sweep, options: argparse.Namespace, words: Sequence[str], name:
 
 
 def _run_here(
-    sweep: Sweep, options: argparse.Namespace, words: Sequence[str], program: str | None, name: str, started: float
+    sweep: Experiment | Collection,
+    options: argparse.Namespace,
+    words: Sequence[str],
+    program: str | None,
+    name: str,
+    started: float,
 ) -> int:
     """Runs a sweep with parsed options; the other arguments are those of `run_script`, and when it began."""
-    from mucon.configuration import parse_settings
-    from sweeps.service.driver import Options, run_plan
-    from sweeps.service.run.budget.limits import CAPS, read_budget
-    from sweeps.service.run.notice import VARIABLE, notify_address
-    from sweeps.service.run.resources import place_trials
+    from sweeps.service.commands.running.asked import Asked
+    from sweeps.service.driver import run_plan
+    from sweeps.service.plan.plan import make_plan
     from sweeps.service.spec.recipe import recipe_name
     from sweeps.service.spec.rows import names_of_rows, only_rows, renamed
-    from sweeps.service.trials.results_folder import ResultsFolder
 
     sweep = only_rows(sweep, options.rows) if options.rows else sweep
     sweep = renamed(sweep, options.name) if options.name else sweep
     priority = names_of_rows(only_rows(sweep, options.priority, "--priority")) if options.priority else frozenset()
-    notify = notify_address(options.notify, os.environ.get(VARIABLE))
-    budget = read_budget({name: getattr(options, name[2:].replace("-", "_")) for name in CAPS}, os.environ)
-    price, demo, tracked = _price(options), options.store is None, is_tracking(options.tracking, options.tracking_uri)
-    seeds = read_seeds(options.seeds or str(sweep.demo_seeds if demo else sweep.seeds), options.until)
-    each = options.device, options.cpus_per_trial, options.gpus_per_trial
-    placement = place_trials(*each).limited(options.max_concurrent)
-    check_folder(options.results.expanduser(), "--results")
-    console, results = new_console(), ResultsFolder.at(options.results)
-    store = _demo_store(console) if demo else options.store
-    settings = ({} if options.epochs is None else {"training.epochs": options.epochs}) | parse_settings(options.set)
-    plan, trials = _planned(sweep, options, store, settings, range(1, seeds.most + 1), results, placement.device)
-    plan, growth = _growing(plan, trials, seeds, priority, budget)
+    asked = Asked.of(options, words, program, name, started)
+    given = options.seeds or str(sweep.demo_seeds if options.store is None else sweep.seeds)
+    seeds = read_seeds(given, options.until)
+    plan, trials = make_plan(
+        sweep,
+        store=asked.store,
+        base=lambda table, method: _config_of(table, method, options),
+        settings=asked.settings,
+        seeds=range(1, seeds.most + 1),
+        splits=options.split or sweep.splits,
+        results=asked.results,
+        device=asked.placement.device,
+        part=options.part,
+    )
+    plan, growth = _growing(plan, trials, seeds, priority, asked.budget)
     recipes = ", ".join(dict.fromkeys(recipe_name(_base(table, options)) for table in sweep.experiments))
-    _print_header(plan, recipes, seeds, budget, console)
+    _print_header(plan, recipes, seeds, asked.budget, asked.console)
     if options.dry_run:
         from sweeps.service.run.estimate import dry_run  # imports torch
 
-        return dry_run(plan, trials, placement, budget, priority, price, console, growth)
-    shown = [redacted(word.replace(notify, HIDDEN) if notify else word) for word in words]
+        return dry_run(plan, trials, asked.placement, asked.budget, priority, asked.price, asked.console, growth)
     data = {"splits": list(plan.splits), "part": plan.part, "store": plan.store}
-    config = {"recipe": recipes, "seeds": seeds.given, **data, "set": settings}
-    chosen = Options(
-        device=options.device,
-        cpus=options.cpus_per_trial,
-        gpus=options.gpus_per_trial,
-        checkpoint_seconds=options.checkpoint_every,
-        tracking_uri=tracking_uri(options.tracking_uri, results) if tracked else None,
-        info=_info(sweep, shown, program, name, config, options.keep),
-        max_concurrent=options.max_concurrent,
-        priority=priority,
-        budget=budget,
-        started=started,
-        notify=notify,
-        stop_after_failures=options.stop_after_failures,
-    )
-    return run_plan(plan, {cell.key: trials[cell.key] for cell in plan.cells}, chosen, console, growth)
+    config = {"recipe": recipes, "seeds": seeds.given, **data, "set": asked.settings}
+    chosen = asked.run_options(sweep.name, sweep.title, config, priority=priority)
+    return run_plan(plan, {cell.key: trials[cell.key] for cell in plan.cells}, chosen, asked.console, growth)
 
 
 def _growing(
@@ -184,38 +177,6 @@ def _growing(
     order = in_order(plan.parts, priority, by_seed=bool(budget.limits))
     growth = GrowingSeeds(seeds.rule, plan.parts, trials, plan.read_results(), folder=plan.results, order=order)
     return replace(plan, parts=growth.needed(), seed_rule=seeds.rule), growth
-
-
-def _planned(
-    sweep: Sweep,
-    options: argparse.Namespace,
-    store: Path,
-    settings: Mapping[str, object],
-    seeds: Sequence[int],
-    results: ResultsFolder,
-    device: str,
-) -> tuple[Plan, dict[str, Trial]]:
-    """The plan of a sweep, and each of its trials by key."""
-    from sweeps.service.plan.plan import make_plan
-
-    return make_plan(
-        sweep,
-        store=store,
-        base=lambda table, method: _config_of(table, method, options),
-        settings=settings,
-        seeds=seeds,
-        splits=options.split or sweep.splits,
-        results=results,
-        device=device,
-        part=options.part,
-    )
-
-
-def _price(options: argparse.Namespace) -> Price | None:
-    """The price at which a dry run prints a cost."""
-    from sweeps.service.run.budget.price import read_price
-
-    return read_price(options.price, is_dry_run=options.dry_run)
 
 
 def _base(table: Experiment, options: argparse.Namespace) -> Base:
@@ -239,19 +200,41 @@ def _config_of(table: Experiment, method: str, options: argparse.Namespace) -> C
 
 
 def script_parser(sweep: Sweep, program: str | None) -> Parser:
-    """The options of a sweep's script."""
-    rows = sum(len(table.variants) for table in sweep.experiments)
+    """The options of a sweep's script, or of a search's."""
+    from sweeps.service.commands.running.search_options import add_search
+    from sweeps.service.spec.search import Search
+
+    if isinstance(sweep, Search):
+        size, demo, example = f"{len(sweep.space)} settings", f"{sweep.demo_trials} points", "--trials 20"
+    else:
+        size = f"{sum(len(table.variants) for table in sweep.experiments)} rows"
+        demo, example = f"{sweep.demo_seeds} seeds", "--seeds 3"
     parser = Parser(
         prog=program,
         usage="%(prog)s [OPTION ...]",
-        description=f"{sweep.title}: {rows} rows.",
-        epilog=f"example: --store stores/tug --seeds 3 --epochs 30  (without --store: the built-in demo, "
-        f"{sweep.demo_seeds} seeds)",
+        description=f"{sweep.title}: {size}.",
+        epilog=f"example: --store stores/tug {example} --epochs 30  (without --store: the built-in demo, {demo})",
         allow_abbrev=False,  # what is sent, recorded or hidden of a command line goes by the whole names
     )
-    _add_recordings(parser.add_argument_group("which recordings"), sweep)
-    _add_trainings(parser.add_argument_group("what is trained"), sweep)
-    _add_placement(parser.add_argument_group("where and how"))
+    recordings = parser.add_argument_group("which recordings")
+    _add_recordings(recordings, sweep)
+    trained = parser.add_argument_group("what is trained")
+    _add_trainings(trained)
+    placement = parser.add_argument_group("where and how")
+    _add_placement(placement)
+    if isinstance(sweep, Search):
+        add_search(trained, sweep)
+    else:
+        recordings.add_argument(
+            "--part",
+            choices=("test", "validation"),
+            default="test",
+            help="scored part of each split; validation is held out of the training part, by groups (default: test)",
+        )
+        _add_rows(trained, sweep)
+        placement.add_argument(
+            "--priority", nargs="+", metavar="ROW", help="train these rows first (default: all rows seed by seed)"
+        )
     _add_cluster(parser.add_argument_group("on a cluster"))
     limits = parser.add_argument_group("limits")
     add_budget(limits)
@@ -270,30 +253,27 @@ def script_parser(sweep: Sweep, program: str | None) -> Parser:
     return parser
 
 
+def _add_rows(group: argparse._ActionsContainer, sweep: Experiment | Collection) -> None:
+    group.add_argument(
+        "--rows",
+        nargs="+",
+        metavar="ROW",
+        help="only these rows, such as 'box, no', TABLE or 'TABLE: ROW' (default: all)",
+    )
+    add_seeds(group, sweep.seeds)
+
+
 def _add_recordings(group: argparse._ActionsContainer, sweep: Sweep) -> None:
     option = group.add_argument
     option("--store", type=Path, help="feature store with the recordings (default: the built-in demo)")
     option(
         "--split", nargs="+", metavar="NAME", help=f"splits of the store, or all (default: {' '.join(sweep.splits)})"
     )
-    option(
-        "--part",
-        choices=("test", "validation"),
-        default="test",
-        help="scored part of each split; validation is held out of the training part, by groups (default: test)",
-    )
 
 
-def _add_trainings(group: argparse._ActionsContainer, sweep: Sweep) -> None:
+def _add_trainings(group: argparse._ActionsContainer) -> None:
     option = group.add_argument
-    option(
-        "--rows",
-        nargs="+",
-        metavar="ROW",
-        help="only these rows, such as 'box, no', TABLE or 'TABLE: ROW' (default: all)",
-    )
     option("--name", help="name of the sweep's folder and run (default: the experiment's)")
-    add_seeds(group, sweep.seeds)
     option("--epochs", type=_positive, metavar="E", help="epochs of each trial (default: the recipe's)")
     option(
         "--set",
@@ -335,7 +315,6 @@ def _add_placement(group: argparse._ActionsContainer) -> None:
         metavar="N",
         help="at most N trials at a time (default: as many as fit); MUCON_MAX_CONCURRENT is a limit for all sweeps",
     )
-    option("--priority", nargs="+", metavar="ROW", help="train these rows first (default: all rows seed by seed)")
     add_checkpoint_every(group)
     option(
         "--keep",
@@ -357,44 +336,10 @@ def _find(name: str) -> Sweep:
     return experiment_named(name)
 
 
-def _info(
-    sweep: Sweep,
-    shown: Sequence[str],
-    program: str | None,
-    name: str,
-    config: Mapping[str, object],
-    keep: int | None,
-) -> SweepInfo:
-    """The record of a run; `program` and `name` are those of `run_script`, and `shown` its words without secrets."""
-    from sweeps.service.plan.sweep_folder import Rerun, SweepInfo
-
-    command = f"{program or shlex.quote(Path(sys.argv[0]).name)} {shlex.join(shown)}".rstrip()
-    rerun = Rerun(sweep=_lasting(name), words=tuple(shown), folder=str(Path.cwd()))
-    return SweepInfo(name=sweep.name, title=sweep.title, command=command, config=config, keep=keep, rerun=rerun)
-
-
-def _lasting(name: str) -> str:
-    """The name of an experiment, or the absolute path of a file; by default of the script."""
-    path = Path(name or sys.argv[0]).absolute()
-    if path.resolve().parent == Path(sweeps.__path__[0]).resolve():
-        return path.stem
-    return str(path) if not name or is_file_name(name) else name
-
-
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number, at least 1, got {text!r}")
     return int(text)
-
-
-def _demo_store(console: Console) -> Path:
-    if not (DEMO_STORE / "manifest.json").exists():
-        from mucon.stores.made_up import demo_store
-
-        say(console, f"making the demo recordings in {DEMO_STORE}")
-        DEMO_STORE.parent.mkdir(parents=True, exist_ok=True)
-        demo_store(DEMO_STORE)
-    return DEMO_STORE
 
 
 def _print_header(plan: Plan, recipe: str, seeds: Seeds, budget: Budget, console: Console) -> None:

@@ -40,14 +40,14 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         raise InputError(Problem(rule="conflict", place="--json", value="--json", expected="--json with --check"))
     from sweeps.service.plan.plan import read_plan
-    from sweeps.service.tables.best import outcome_of
+    from sweeps.service.report.report import outcome_with_search
     from sweeps.service.tables.standing import Standing
     from sweeps.service.track.sync import sync
     from sweeps.service.trials.results_folder import ResultsFolder
 
     def outcome(sweep: str) -> Outcome | None:
         try:
-            return outcome_of(Standing.of(read_plan(results, sweep)))
+            return outcome_with_search(Standing.of(read_plan(results, sweep)))
         except InputError:  # no plan, as of the trials of no sweep, or a damaged one, which `report` names
             return None
 

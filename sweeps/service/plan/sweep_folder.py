@@ -42,6 +42,7 @@ SHAPE = {
 }
 OPTIONAL_SHAPE: dict[str, Any] = {
     "keep": int,
+    "within": str,
     "labels": {ANY_KEY: {ANY_KEY: str}},
     "rerun": {"sweep": str, "words": [str], "folder": str},
 }
@@ -75,6 +76,7 @@ class SweepInfo:
         keep: number of its best trials that keep their whole checkpoints; None for all.
         rerun: what runs it again; None in older records and in those of other results folders.
         labels: row -> title of a label column -> its label; empty in older records.
+        within: name of the sweep whose run contains that of this one; None for a sweep of its own.
     """
 
     name: str
@@ -84,6 +86,7 @@ class SweepInfo:
     keep: int | None = None
     rerun: Rerun | None = None
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    within: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +250,7 @@ def write_sweep(results: ResultsFolder, sweep: SweepInfo, experiment_name: str, 
             "command": sweep.command,
             "config": dict(sweep.config),
             "keep": sweep.keep,
+            "within": sweep.within,
             "rerun": sweep.rerun and asdict(sweep.rerun),
             "experiment": experiment_name,
             "created": earlier.created if earlier else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -348,6 +352,7 @@ def _read(path: Path) -> SweepRecord:
             keep=value.get("keep"),
             rerun=rerun and Rerun(sweep=rerun["sweep"], words=tuple(rerun["words"]), folder=rerun["folder"]),
             labels=value.get("labels") or {},
+            within=value.get("within"),
         ),
         experiment_name=value["experiment"],
         created=value["created"],

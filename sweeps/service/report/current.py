@@ -12,6 +12,7 @@ from mucon.errors import InputError
 from sweeps.service.plan.imported import FILE as IMPORTED_FILE
 from sweeps.service.plan.plan import FILE as PLAN_FILE
 from sweeps.service.plan.sweep_folder import LINKS_FILE, LIVE_PAGE, read_sweep
+from sweeps.service.search.points import FILE as SEARCH_FILE
 from sweeps.service.tables.standing import Standing
 from sweeps.service.trials.json_files import ANY_KEY, read_json, write_json
 from sweeps.service.trials.known_results import FILE as KNOWN_FILE
@@ -41,6 +42,7 @@ def shown(standing: Standing) -> str:
         plan.to_dict(),
         stamps,
         file_facts(plan.folder / LINKS_FILE),
+        file_facts(plan.folder / SEARCH_FILE),
         file_facts(plan.folder / IMPORTED_FILE),
         _first_run(plan.folder),
     ]

@@ -12,8 +12,10 @@ from mucon.errors import InputError
 from sweeps.service.plan.plan import Plan
 from sweeps.service.plan.sweep_folder import read_links, read_sweep
 from sweeps.service.report.figures.picture import Picture
-from sweeps.service.report.figures.style import BAR, INK, PALE, PAPER, RULE
+from sweeps.service.report.figures.style import BAR, INK, PALE, PAPER, RAMP, RULE
 from sweeps.service.report.page_tables import Head, Item, score_table, sortable, trials_table
+from sweeps.service.report.search.findings import page_name
+from sweeps.service.report.search.gathering import is_search
 from sweeps.service.report.trainings import Training, score_columns, scored_trials
 from sweeps.service.tables.best import choice
 from sweeps.service.tables.standing import Standing
@@ -99,6 +101,23 @@ def notes(lines: Iterable[str]) -> str:
     return _list([("", line) for line in lines])
 
 
+def figure(picture: Picture, folder: Path, beside: str = "") -> str:
+    """A figure with its caption and notes.
+
+    Args:
+        picture: the figure.
+        folder: folder of its files.
+        beside: markup after the caption, such as a link.
+    """
+    svg = (folder / f"{picture.name}.svg").read_text(encoding="utf-8")
+    notes = "".join(f"<br>{escape(note)}" for note in picture.notes)
+    return (
+        f"<figure id='figure-{escape(picture.name)}'>{inline_svg(picture, svg)}"
+        f"<figcaption>{escape(picture.title)}{notes} {beside}"
+        f"<button type='button' class='open'>enlarge</button></figcaption></figure>"
+    )
+
+
 def inline_svg(picture: Picture, svg: str) -> str:
     """Converts an SVG file of matplotlib to an inline element with unique ids and the page's colours.
 
@@ -111,7 +130,8 @@ def inline_svg(picture: Picture, svg: str) -> str:
     svg = re.sub(r"\b(id=\"|url\(#|href=\"#)", lambda match: f"{match.group(1)}{picture.name}-", svg)
     svg = svg.replace("xlink:href=", "href=").replace(' xmlns:xlink="http://www.w3.org/1999/xlink"', "")
     svg = svg.replace(' xmlns="http://www.w3.org/2000/svg"', "")
-    for colour, name in ((INK, "ink"), (PALE, "pale"), (RULE, "rule"), (BAR, "bar"), (PAPER, "paper")):
+    ramp = ((colour, f"ramp-{level}") for level, colour in enumerate(RAMP))
+    for colour, name in ((INK, "ink"), (PALE, "pale"), (RULE, "rule"), (BAR, "bar"), (PAPER, "paper"), *ramp):
         svg = re.sub(rf"((?:fill|stroke): ){colour}\b", rf"\1var(--{name})", svg, flags=re.IGNORECASE)
     label = f' role="img" aria-label="{escape(picture.title)}"'
     opening = r'^<svg ([^>]*?)width="[\d.]+pt" height="[\d.]+pt"|^<svg'
@@ -130,6 +150,8 @@ def _about(plan: Plan, trainings: Mapping[str, Training]) -> Iterator[str]:
         yield f"<p>{escape(made[0].upper() + made[1:])}.</p>"
     if record is not None:
         yield f"<p>First run {escape(record.created or '')} as <code>{escape(record.sweep.command)}</code></p>"
+    if is_search(plan):
+        yield f"<p><a href='{escape(page_name(plan.name))}'>The search</a>: best points, importance, figures</p>"
     links = read_links(plan.folder)
     pages = {"sweep": links.sweep, "all runs": links.runs}
     anchors = [f"<a href='{escape(page)}'>{escape(name)}</a>" for name, page in pages.items() if page]
@@ -143,7 +165,7 @@ def _table_sections(standing: Standing, pictures: Mapping[str, Sequence[Picture]
         short = _list([*(("", note) for note in table.notes.about), *(("missing", n) for n in table.notes.missing)])
         long = notes(table.notes.differences)
         folded = f"<details><summary>Significant differences</summary>{long}</details>" if long else ""
-        figures = [_figure(picture, standing.plan.folder) for picture in pictures[name]]
+        figures = [figure(picture, standing.plan.folder) for picture in pictures[name]]
         yield f"table-{escape(name)}", table.title, "\n".join([score_table(table), short, folded, *figures])
 
 
@@ -151,16 +173,6 @@ def _list(notes: Sequence[tuple[str, str]]) -> str:
     """Pairs of a class and a note as a list; empty without notes."""
     lines = "".join(f"<li{f' class={kind}' if kind else ''}>{escape(note)}</li>" for kind, note in notes)
     return f"<ul class='notes'>{lines}</ul>" if lines else ""
-
-
-def _figure(picture: Picture, folder: Path) -> str:
-    svg = (folder / f"{picture.name}.svg").read_text(encoding="utf-8")
-    notes = "".join(f"<br>{escape(note)}" for note in picture.notes)
-    return (
-        f"<figure id='figure-{escape(picture.name)}'>{inline_svg(picture, svg)}"
-        f"<figcaption>{escape(picture.title)}{notes} "
-        f"<button type='button' class='open'>enlarge</button></figcaption></figure>"
-    )
 
 
 def _other_sections(standing: Standing, trainings: Mapping[str, Training]) -> Iterator[tuple[str, str, str]]:

@@ -118,6 +118,16 @@ def trials_table(trials: Sequence[Scored], columns: Sequence[Column]) -> str:
     return sortable("Trials", heads, rows)
 
 
+def folded_commands(commands: Sequence[str]) -> str:
+    """A list of commands that opens on a click."""
+    return f"<details><summary>show</summary><ul>{''.join(map(command, commands))}</ul></details>"
+
+
+def command(text: str) -> str:
+    """A list item with a command and a button that copies it."""
+    return f"<li><code>{escape(text)}</code> <button type='button' class='copy'>copy</button></li>"
+
+
 def small_curve(points: Sequence[tuple[int, float]], title: str) -> str:
     """A curve without axes as SVG, logarithmic if all values are positive; its label contains the end points.
 
@@ -208,11 +218,7 @@ def _trial_fields(trial: Scored, columns: Sequence[Column], metrics: Sequence[st
     yield _number(training.epoch_seconds, "seconds")
     folder = escape(f"trials/{training.identity}")
     yield Item(folder, html=f"<a href='../../{folder}/'><code>{folder}</code></a>")
-    commands = "".join(
-        f"<li><code>{escape(command)}</code> <button type='button' class='copy'>copy</button></li>"
-        for command in trial.commands.values()
-    )
-    yield Item("", html=f"<details><summary>show</summary><ul>{commands}</ul></details>" if commands else "–")
+    yield Item("", html=folded_commands(list(trial.commands.values())) if trial.commands else "–")
     link = f"<a href='{escape(training.link)}'>run</a>" if training.link else ""
     yield Item("run" if training.link else "", html=link)
 

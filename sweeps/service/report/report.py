@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePath
 
@@ -10,23 +11,29 @@ from rich.console import Console
 
 from storage import open_store
 from sweeps.service.plan.plan import Plan, read_plan
-from sweeps.service.plan.sweep_folder import read_links
+from sweeps.service.plan.sweep_folder import Outcome, read_links
 from sweeps.service.report.current import read_current, shown, write_current
 from sweeps.service.report.figures.pictures import draw_pictures, pictures_of
 from sweeps.service.report.figures.segmentations import chosen_recordings
 from sweeps.service.report.live import write_live
 from sweeps.service.report.page import make_page
+from sweeps.service.report.search.findings import page_name
+from sweeps.service.report.search.gathering import findings_of, is_search
+from sweeps.service.report.search.report import write_search_report
+from sweeps.service.report.search.texts import search_lines, search_metrics
 from sweeps.service.report.trainings import read_trainings
-from sweeps.service.tables.best import best_lines, command_lines
+from sweeps.service.tables.best import best_lines, command_lines, outcome_of
 from sweeps.service.tables.latex import latex
 from sweeps.service.tables.parquet import write_trials
 from sweeps.service.tables.standing import Standing
 from sweeps.service.tables.table import Table
-from sweeps.service.tables.text import comma_separated, for_terminal, markdown
+from sweeps.service.tables.text import comma_separated, for_terminal, markdown, shortened
 from sweeps.service.text import say, wrapped
 from sweeps.service.trials.known_results import write_known
 from sweeps.service.trials.results_folder import ResultsFolder
 
+SHOWN_POINTS = 10
+"""Number of points of a search that the terminal shows; files have all."""
 MAX_NAMED = 2
 """Files of a kind up to which the terminal names each of them."""
 
@@ -35,8 +42,8 @@ def write_report(standing: Standing) -> dict[str, Path]:
     """Writes the plan, tables, figures and the page of a sweep into its directory.
 
     Tables are written as `TABLE.md`, `.csv` and `.tex`, all trials as `trials.parquet`, figures as `.svg` and `.png`,
-    the page as `SWEEP.html` and, in place of the page of the running sweep, as `index.html`. A report that shows all
-    this already is left as it is.
+    the page as `SWEEP.html` and, in place of the page of the running sweep, as `index.html`; those of a search besides,
+    see `write_search_report`. A report that shows all this already is left as it is.
 
     Returns:
         File name -> path, without the plan.
@@ -55,6 +62,8 @@ def write_report(standing: Standing) -> dict[str, Path]:
     page.write_text(text, encoding="utf-8")
     write_live(plan.folder, text)
     files = {**write_tables(standing, plan.folder), **figures, page.name: page}
+    if is_search(plan):
+        files |= _write_search(plan)
     write_known(plan.folder, standing.results)
     write_current(plan.folder, shows, files)
     return files
@@ -81,11 +90,17 @@ def present(standing: Standing, console: Console, places: Sequence[str] | None =
         console: where to print.
         places: the lines about report and commands; by default those of a sweep in its results folder.
     """
+    searches = is_search(standing.plan)
     for table in standing.tables.values():
-        console.print(for_terminal(table, console))
+        shown = shortened(table, SHOWN_POINTS) if searches else table
+        console.print(for_terminal(shown, console))
+        if len(shown.rows) < len(table.rows):
+            say(console, f"the best {SHOWN_POINTS} points; all: {standing.plan.folder / table.name}.md")
     width = console.width if console.is_terminal else 0
     for line in best_lines(standing):
         say(console, "\n".join(wrapped(line, width)))
+    if searches:
+        present_search(standing.plan, console)
     for line in (*_places(standing.plan), *command_lines(standing)) if places is None else places:
         say(console, _folded(line, width))
     for table in standing.tables.values():
@@ -93,9 +108,43 @@ def present(standing: Standing, console: Console, places: Sequence[str] | None =
             say(console, "\n".join(wrapped(note, width)))
 
 
+def present_search(plan: Plan, console: Console) -> None:
+    """Prints what a search has found, and what fresh seeds say of its best points."""
+    findings, _ = findings_of(plan)
+    width = console.width if console.is_terminal else 0
+    lines = search_lines(findings)
+    if findings.optimism is not None:
+        console.print(for_terminal(findings.optimism, console))
+        lines = [*findings.optimism.notes, *lines]
+    for line in lines:
+        say(console, "\n".join(wrapped(line, width)))
+
+
+def outcome_with_search(standing: Standing) -> Outcome:
+    """What a sweep has found, for the tracking server, with the numbers of its search if it is one.
+
+    Raises:
+        InputError: a file of the search is damaged.
+    """
+    outcome = outcome_of(standing)
+    if not is_search(standing.plan):
+        return outcome
+    findings, _ = findings_of(standing.plan)
+    return replace(outcome, metrics={**outcome.metrics, **search_metrics(findings)})
+
+
+def _write_search(plan: Plan) -> dict[str, Path]:
+    findings, texts = findings_of(plan)
+    for name, text in texts.items():
+        (plan.folder / name).write_text(text, encoding="utf-8")
+    return {**write_search_report(findings, plan.folder), **{name: plan.folder / name for name in texts}}
+
+
 def _places(plan: Plan) -> Iterator[str]:
     """Where the page, the figures and the LaTeX tables are, and how to see the runs in MLflow."""
     yield f"report:     {plan.folder / plan.name}.html"
+    if is_search(plan):
+        yield f"  search:   {plan.folder / page_name(plan.name)}"
     for title, suffix in (("figures", "png"), ("LaTeX", "tex")):
         names = sorted(path.name for path in plan.folder.glob(f"*.{suffix}"))
         for i, name in enumerate(names if len(names) <= MAX_NAMED else [f"*.{suffix}"]):

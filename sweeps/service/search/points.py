@@ -15,6 +15,8 @@ from sweeps.service.trials.json_files import ANY_KEY, NUMBER, damaged, misfit, r
 Origin = Literal["default", "warm start", "suggested"]
 State = Literal["running", "complete", "stopped", "failed", "infeasible"]
 FILE = "search.json"
+STUDY = "study.journal"
+"""Name of the file of a study, beside `FILE`; `optuna-dashboard` opens it."""
 FORMAT_VERSION = 1
 HINT = "run the search again; no trial is lost"
 
@@ -123,6 +125,8 @@ class SearchHistory:
         front: numbers of the points that no other one exceeds in all objectives, in the order of the points.
         duplicates: number of suggestions that equalled an earlier point.
         exhausted: whether the space has no further point.
+        fresh: of the points that were trained again at the end, number -> seed -> the first objective on the test
+            part; empty before.
     """
 
     search: Mapping[str, Any]
@@ -132,6 +136,7 @@ class SearchHistory:
     front: tuple[int, ...] = ()
     duplicates: int = 0
     exhausted: bool = False
+    fresh: Mapping[int, Mapping[int, float]] = field(default_factory=dict)
 
     def record(self, number: int) -> PointRecord:
         """The point with a number.
@@ -155,6 +160,7 @@ class SearchHistory:
             "front": list(self.front),
             "duplicates": self.duplicates,
             "exhausted": self.exhausted,
+            "fresh": {str(number): {str(seed): one for seed, one in by.items()} for number, by in self.fresh.items()},
         }
 
     @classmethod
@@ -174,6 +180,7 @@ class SearchHistory:
             front=tuple(value["front"]),
             duplicates=value["duplicates"],
             exhausted=value["exhausted"],
+            fresh={int(number): {int(seed): one for seed, one in by.items()} for number, by in value["fresh"].items()},
         )
 
 
@@ -189,7 +196,7 @@ _SEARCH = {
 }
 SHAPE = {
     **{"format_version": int, "search": _SEARCH, "points": [_POINT], "importance": [{ANY_KEY: NUMBER}]},
-    **{"best": [int], "front": [int], "duplicates": int, "exhausted": bool},
+    **{"best": [int], "front": [int], "duplicates": int, "exhausted": bool, "fresh": {ANY_KEY: {ANY_KEY: NUMBER}}},
 }
 _ORIGINS: Mapping[str, Origin] = {"default": "default", "warm start": "warm start", "suggested": "suggested"}
 _STATES: Mapping[str, State] = {

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from mucon.errors import InputError
 from sweeps.service.spec.columns import Variant
 from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.spec.problems import unknown
+from sweeps.service.spec.search import Search
 from sweeps.service.spec.texts import name_problems
+
+Sweep = TypeVar("Sweep", bound=Experiment | Collection | Search)
 
 
 def only_rows(sweep: Experiment | Collection, names: Sequence[str], option: str = "--rows") -> Experiment | Collection:
@@ -53,7 +57,7 @@ def _of_table(table: Experiment, row: Variant) -> tuple[str, str]:
     return table.name, f"{table.name}: {row.name}"
 
 
-def renamed(sweep: Experiment | Collection, name: str) -> Experiment | Collection:
+def renamed(sweep: Sweep, name: str) -> Sweep:
     """The sweep under another name, which is also the name of its folder.
 
     Raises:

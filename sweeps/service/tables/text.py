@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import rich.table
 from rich.console import Console
@@ -42,6 +43,18 @@ def for_terminal(table: Table, console: Console) -> rich.table.Table:
     wide = _drawn(table, "±", padding=1)
     width = Measurement.get(console, console.options.update(max_width=10**4), wide).maximum
     return wide if width <= console.width else _drawn(table, "\n±", padding=0)
+
+
+def shortened(table: Table, most: int) -> Table:
+    """The table with its best rows in the first column, and the default row; in their order."""
+
+    def rank(row: Row) -> tuple[bool, bool, float]:
+        summary, sign = row.summaries[0], -1 if table.columns[0].higher_is_better else 1
+        return not row.default, summary is None, 0.0 if summary is None else sign * summary.mean
+
+    rows = [row for row in table.rows if row.kind == "row"]
+    kept = sorted(rows, key=rank)[:most]
+    return replace(table, rows=tuple(row for row in table.rows if row.kind != "row" or row in kept))
 
 
 def _drawn(table: Table, deviation: str, padding: int) -> rich.table.Table:

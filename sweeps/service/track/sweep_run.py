@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mucon.config import flatten
 from sweeps.service.plan.sweep_folder import Outcome, SweepInfo
 from sweeps.service.text import param_text
-from sweeps.service.track.content.changes import NOTE_TAG, WRITER_TAG, Run
+from sweeps.service.track.content.changes import NOTE_TAG, PARENT_TAG, WRITER_TAG, Run
 from sweeps.service.track.content.description import description, source_tags
 from sweeps.service.track.content.names import safe_name
 from sweeps.service.track.content.records import Point
@@ -71,12 +71,19 @@ class SweepRun:
         if runs:
             self._run = min(runs, key=lambda run: (run.tags.get(WRITER_TAG) != self._writer, run.run_id))
         else:
-            tags = {"sweep": self._sweep.name, **source_tags(self._sweep.command), **writer}
+            tags = {"sweep": self._sweep.name, **source_tags(self._sweep.command), **self._parent_tags(), **writer}
             self._run = self._client.create_run(self._sweep.name, tags)
         self._client.log(self._run.run_id, tags={NOTE_TAG: description(self._sweep, {}), **writer})
         if self._run.status != "RUNNING":
             self._client.update(self._run.run_id, status="RUNNING")
             self._run.status = "RUNNING"
+
+    def _parent_tags(self) -> dict[str, str]:
+        """The tag that puts the run under that of another sweep, such as the last step of a search under the search."""
+        within = self._sweep.within
+        runs = self._client.search(f"tags.sweep = '{within}'") if within else []
+        own = [run.run_id for run in runs if run.tags.get(WRITER_TAG, self._writer) == self._writer]
+        return {PARENT_TAG: min(own)} if own else {}
 
     def finish(self, states: Counter[State], tables: Mapping[str, Path], outcome: Outcome) -> None:
         """Sends tables, description, scores of the best row and counts, and ends the parent run.

@@ -104,6 +104,13 @@ class Tracked:
         if self._shipping is not None:
             self._shipping.add(further)
 
+    def forget(self) -> None:
+        """Records that the server lacks the report, so that the next command ships it if a kill prevents this one."""
+        if self._tracker is not None:
+            with contextlib.suppress(InputError, OSError):  # without the record the next command compares anyway
+                shipped = _shipped(_record(self._cells), self._tracker.uri)
+                mark_shipped(self._cells.folder, self._tracker.uri, replace(shipped, sweep=""))
+
     def __enter__(self) -> Tracked:
         if self._tracker is not None:
             self._shipping = Shipping(self._tracker, self._cells.folders, self._tell, self._waits_for)

@@ -222,15 +222,15 @@ def test_the_command_lists_runs_nothing_in_a_dry_run_and_ends_with_the_status_of
 
 
 def test_a_run_records_how_it_was_started(tiny_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sweeps.service.commands.run import _lasting
+    from sweeps.service.commands.running.asked import lasting_name
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(small.MASKS)])
-    assert _lasting("") == "ablation_masks"
-    assert _lasting("ablation_masks") == "ablation_masks"
-    assert _lasting("own.yaml") == str(tmp_path / "own.yaml")
+    assert lasting_name("") == "ablation_masks"
+    assert lasting_name("ablation_masks") == "ablation_masks"
+    assert lasting_name("own.yaml") == str(tmp_path / "own.yaml")
     monkeypatch.setattr(sys, "argv", ["own.py"])
-    assert _lasting("") == str(tmp_path / "own.py")
+    assert lasting_name("") == str(tmp_path / "own.py")
 
 
 def test_a_damaged_record_of_a_run_is_refused(plan: Plan, tmp_path: Path) -> None:

@@ -13,9 +13,7 @@ from mucon.errors import InputError
 from mucon.metrics.catalogue import SCALES, Unit
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import Part, Plan
-from sweeps.service.report.figures import numbers as figure_numbers
 from sweeps.service.report.figures import plots as figures
-from sweeps.service.report.figures import segmentations as figure_segmentations
 from sweeps.service.report.figures import style as figure_style
 from sweeps.service.report.figures import training as figure_training
 from sweeps.service.report.figures.numbers import numbers_of_setting
@@ -159,16 +157,21 @@ def _curve_title(experiment: Experiment) -> str | None:
     return shape.x if shape.kind == "curve" else None
 
 
-def draw_pictures(pictures: Sequence[Picture], folder: Path) -> dict[str, Path]:
+def draw_pictures(pictures: Sequence[Picture], folder: Path, digests_file: str = DIGESTS) -> dict[str, Path]:
     """Draws the figures whose files are missing or outdated.
 
     Drawing takes seconds and importing matplotlib another one, so figures are kept while their data and the drawing
     code are unchanged.
 
+    Args:
+        pictures: the figures.
+        folder: folder of their files.
+        digests_file: name of the file with their digests; other figures of the folder need another one.
+
     Returns:
         File name -> path of all figures.
     """
-    path = folder / DIGESTS
+    path = folder / digests_file
     try:
         earlier = read_json(path, hint="", shape={ANY_KEY: str})
     except InputError:  # missing or damaged: every figure is drawn
@@ -204,8 +207,8 @@ def _curves(cells: Sequence[Cell], trainings: Mapping[str, Training]) -> list[Cu
 
 def _code() -> bytes:
     """A digest of the drawing modules."""
-    modules = (plots, figures, figure_numbers, figure_style, figure_training, figure_segmentations)
-    files = [Path(module.__file__) for module in modules if module.__file__]
+    rooms = Path(__file__).parents[1]
+    files = [Path(plots.__file__), *sorted((rooms / "figures").glob("*.py")), *sorted((rooms / "search").glob("*.py"))]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).digest()
 
 

@@ -17,6 +17,8 @@ BAR = "#a9cfe6"
 """Colour of bars, on which text, lines and points are drawn; the page replaces it, too."""
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f6d5f")
 """Palette of Okabe and Ito, safe for colour-blind readers, without colours too pale for white paper."""
+RAMP = ("#08306b", "#2a6fb0", "#6ba3d0", "#a3c4e0", "#c9d6e2")
+"""Colours of scores from the best to the worst, of growing lightness; the page replaces them, too."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 LINES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)), (0, (8, 3)))
 WIDTH = 6.4

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sweeps.service.plan.plan import Plan, make_plan
 from sweeps.service.search.points import PointRecord, SearchHistory
 from sweeps.service.search.sweep.rows import Ground, columns_of, label_titles, point_row
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.spec.search import Search
+from sweeps.service.stats.comparisons import seed_means
+from sweeps.service.tables.table import cells_by_row, seed_values
+from sweeps.service.trials.cell_results import CellResult
 from sweeps.service.trials.trial import Trial
 
 SUFFIX = "_final"
@@ -64,3 +69,18 @@ def final_plan(search: Search, ground: Ground, history: SearchHistory) -> tuple[
         results=ground.results,
         device=ground.device,
     )
+
+
+def fresh_scores(plan: Plan, results: Mapping[str, CellResult]) -> dict[int, dict[int, float]]:
+    """Number of a point -> seed -> mean of the first objective over the splits, for the seeds that all splits have.
+
+    Args:
+        plan: that of the last step.
+        results: state and scores of its cells, by key.
+    """
+    (part,) = plan.parts
+    column, splits = part.experiment.columns[0], tuple(plan.splits)
+    return {
+        int(labels[0]): seed_means(seed_values(cells, results, column), splits)
+        for labels, cells in cells_by_row(part.experiment, part.cells).items()
+    }

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from mucon.metrics.catalogue import SCALES
 from sweeps.service.search.points import SearchHistory
 from sweeps.service.search.rules import optimism
 from sweeps.service.spec.columns import Column
-from sweeps.service.spec.search import Search
 from sweeps.service.stats.comparisons import Comparison
 from sweeps.service.stats.summary import Summary
 from sweeps.service.tables.notes import Notes
@@ -70,24 +68,21 @@ def fresh_points(history: SearchHistory, final: Table) -> list[Fresh]:
     return sorted(points, key=lambda one: places.get(one.number, len(places)))
 
 
-def optimism_table(search: Search, points: Sequence[Fresh], final: Table) -> Table:
+def optimism_table(name: str, title: str, points: Sequence[Fresh], final: Table) -> Table:
     """The table of the optimism, with what follows from it as notes.
 
     Args:
-        search: the search.
+        name: name of the search.
+        title: its caption.
         points: see `fresh_points`.
         final: the table of the last step.
     """
-    column = search.objectives[0]
+    column = final.columns[0]
     titles = f"{column.title} in the search (validation)", f"{column.title} afresh (test)", "optimism"
     rows = [
         Row(
             labels=point.labels,
-            summaries=(
-                point.search,
-                point.fresh,
-                None if (x := point.optimism(column)) is None else Summary(x, None, 1),
-            ),
+            summaries=(point.search, point.fresh, None if (gap := point.optimism(column)) is None else _alone(gap)),
             seeds=None,
             default=point.default,
             bold=(False,) * 3,
@@ -97,8 +92,8 @@ def optimism_table(search: Search, points: Sequence[Fresh], final: Table) -> Tab
         for point in points
     ]
     return Table(
-        name=f"{search.name}_optimism",
-        title=f"{search.title}: what fresh seeds say of the best points",
+        name=f"{name}_optimism",
+        title=f"{title}: what fresh seeds say of the best points",
         label_titles=final.label_titles,
         columns=tuple(replace(column, title=title) for title in titles),
         rows=tuple(rows),
@@ -139,37 +134,23 @@ def sentences(column: Column, points: Sequence[Fresh]) -> Iterator[str]:
         )
 
 
-def comma_separated(search: Search, points: Sequence[Fresh], label_titles: Sequence[str]) -> str:
-    """The table as CSV, in full precision and in the unit of the result files."""
+def comma_separated(points: Sequence[Fresh], final: Table) -> str:
+    """The table as CSV, in full precision and in the unit of the result files; see `optimism_table`."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     parts = [f"{name}.{part}" for name in ("search", "fresh") for part in ("mean", "std", "n")]
-    writer.writerow([*label_titles, "default", *parts, "optimism", "p_fresh"])
+    writer.writerow([*final.label_titles, "default", *parts, "optimism", "p_fresh"])
     for point in points:
         values: list[object] = [*point.labels, int(point.default)]
         for summary in (point.search, point.fresh):
             values += ["", "", 0] if summary is None else [summary.mean, summary.std, summary.n]
         p = None if point.against_default is None else point.against_default.seeds.adjusted_p
-        writer.writerow([*values, point.optimism(search.objectives[0]), p])
+        writer.writerow([*values, point.optimism(final.columns[0]), p])
     return text.getvalue()
 
 
-def to_dict(column: Column, points: Sequence[Fresh]) -> list[dict[str, Any]]:
-    """The points as plain values, for search.json."""
-    return [
-        {
-            "number": point.number,
-            "default": point.default,
-            "search": _plain(point.search),
-            "fresh": _plain(point.fresh),
-            "optimism": point.optimism(column),
-        }
-        for point in points
-    ]
-
-
-def _plain(summary: Summary | None) -> Mapping[str, float | None] | None:
-    return None if summary is None else {"mean": summary.mean, "std": summary.std, "n": summary.n}
+def _alone(value: float) -> Summary:
+    return Summary(value, None, 1)
 
 
 def _mean(summary: Summary | None) -> float:

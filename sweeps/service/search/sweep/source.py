@@ -5,15 +5,17 @@ from __future__ import annotations
 import statistics
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
+from mucon.errors import InputError
 from storage.fencing import ALONE, Writer
 from sweeps.service.plan.cells import Cell
-from sweeps.service.plan.plan import Plan
 from sweeps.service.plan.running import RunningPlan
 from sweeps.service.run.source import Exhausted, Training
 from sweeps.service.run.worker import Outcome
-from sweeps.service.search.points import Job, Measured, SearchHistory, write_history
+from sweeps.service.search.points import Job, Measured, SearchHistory, read_history, write_history
 from sweeps.service.search.sweep.rows import PointPlan
 from sweeps.service.spec.search import Search
 from sweeps.service.trials.cell_results import CellResult, keys_to_run, read_result
@@ -52,12 +54,14 @@ class SearchGrowth:
 
     Attributes:
         has_ended: whether the search asks for no further training.
+        history: the search as it is recorded; the importance of the settings once it has ended.
     """
 
     def __init__(
         self, queue: Queue, points: PointPlan, *, slots: int, most: int | None = None, writer: Writer = ALONE
     ) -> None:
         self._queue, self._points, self._slots, self._most, self._writer = queue, points, slots, most, writer
+        self.history = _recorded(points.folder)
         self._results: dict[str, CellResult] = {}
         self._cells: dict[str, Cell] = {}
         self._open: list[tuple[Job, tuple[Cell, ...]]] = []
@@ -74,7 +78,7 @@ class SearchGrowth:
         self._fill()
         self._record()
 
-    def is_over(self, plan: Plan, results: Mapping[str, CellResult]) -> bool:
+    def is_over(self, plan: object, results: object) -> bool:
         """Whether the search asks for no further training."""
         return self.has_ended
 
@@ -142,7 +146,13 @@ class SearchGrowth:
             self._settle()
 
     def _record(self) -> None:
-        write_history(self._points.folder, self._queue.history(with_importance=self.has_ended), self._writer)
+        """Writes the search into its folder, unless the file says the same."""
+        now, kept = self._queue.history(), self.history
+        is_same = replace(now, importance=kept.importance, fresh=kept.fresh) == kept
+        if is_same and (kept.importance or not self.has_ended):
+            return
+        self.history = replace(self._queue.history(with_importance=self.has_ended), fresh=kept.fresh)
+        write_history(self._points.folder, self.history, self._writer)
 
     def _take(self, trials: Mapping[Cell, Trial]) -> None:
         """Adds the cells of a training, and queues those trials that have no result and do not run for another one."""
@@ -175,6 +185,14 @@ class SearchGrowth:
             else:
                 self._queue.ended(job, measured_of(self._points.search, cells, results) or "a score is undefined")
             self._record()
+
+
+def _recorded(folder: Path) -> SearchHistory:
+    """The search as an earlier run recorded it; an empty one without such a file, or if it is damaged."""
+    try:
+        return read_history(folder)
+    except InputError:
+        return SearchHistory(search={})
 
 
 def earlier_jobs(search: Search, history: SearchHistory) -> Iterator[Job]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from mucon.config import TrainConfig
 from mucon.configuration import DEFAULT_METHOD, flatten
 from mucon.errors import InputError, Problem
-from sweeps.service.plan.plan import Part, Plan, read_plan
+from sweeps.service.plan.plan import Part, read_plan
 from sweeps.service.search.points import Measured, Point
 from sweeps.service.search.queue import Known
 from sweeps.service.search.sweep.rows import PART, PointPlan, point_row
@@ -26,20 +26,20 @@ def known_points(points: PointPlan, names: Sequence[str]) -> list[Known]:
     Raises:
         InputError: no such sweep, or one that is scored on another part than the search.
     """
-    plans, problems = [], []
+    problems = []
     for name in names:
-        plan = read_plan(points.ground.results, name)
-        plans.append(plan)
-        if plan.part != PART:
-            message = f"{name} has scores of the {plan.part} part, at which a search must not look"
+        part = read_plan(points.ground.results, name).part
+        if part != PART:
+            message = f"{name} has scores of the {part} part, at which a search must not look"
             hint = f"run that sweep with --part {PART}"
             problems.append(Problem(rule="conflict", place="--warm-start", value=name, message=message, hint=hint))
     if problems:
         raise InputError(problems)
-    return [known for plan in plans for known in _known(points, plan)]
+    return [known for name in names for known in _known(points, name)]
 
 
-def _known(points: PointPlan, plan: Plan) -> Iterator[Known]:
+def _known(points: PointPlan, name: str) -> Iterator[Known]:
+    plan = read_plan(points.ground.results, name)
     results = plan.read_results()
     for part in plan.parts:
         for row in part.experiment.variants:
@@ -49,7 +49,7 @@ def _known(points: PointPlan, plan: Plan) -> Iterator[Known]:
             whole = flatten(TrainConfig().with_values(settings).to_dict())
             scores = dict(_scores(points, part, row, {path: whole[path] for path in points.search.space}, results))
             if scores:
-                yield Known(f"{plan.name}: {row.name}", whole, scores)
+                yield Known(f"{name}: {row.name}", whole, scores)
 
 
 def _scores(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sweeps.service.search.sweep.last_step import final_plan
-from sweeps.service.search.sweep.optimism import Fresh, comma_separated, fresh_points, optimism_table, to_dict
+from sweeps.service.search.sweep.optimism import Fresh, comma_separated, fresh_points, optimism_table
 from sweeps.service.spec.columns import MOF
 from sweeps.service.tables.standing import Standing
 from sweeps.service.tables.text import markdown
@@ -26,9 +26,9 @@ def search_and_last_step(store: Path, results: Path, score: Callable[[Trial], fl
         plant(plan.results, cell, score(trials[cell.key]))
     (final,) = Standing.of(plan).tables.values()
     points = fresh_points(history, final)
-    table = optimism_table(search, points, final)
+    table = optimism_table(search.name, search.title, points, final)
     assert all(note in markdown(table) for note in table.notes.statistics)
-    return planted, points, table.notes.statistics, comma_separated(search, points, table.label_titles)
+    return planted, points, table.notes.statistics, comma_separated(points, final)
 
 
 def noise(trial: Trial) -> float:
@@ -55,6 +55,4 @@ def test_a_difference_that_is_real_is_not_called_noise(tiny_store: Path, tmp_pat
     heads, *lines = [line.split(",") for line in text.splitlines()]
     assert heads[-3:] == ["fresh.n", "optimism", "p_fresh"]
     assert [line[0] for line in lines] == [str(point.number) for point in points]
-    plain = to_dict(MOF, points)
-    assert [one["optimism"] for one in plain] == [point.optimism(MOF) for point in points]
-    assert float(lines[0][-2]) == plain[0]["optimism"]
+    assert [float(line[-2]) for line in lines] == [point.optimism(MOF) for point in points]

@@ -1,0 +1,118 @@
+"""The order of a search: its points, then the best of them with fresh seeds, then what both say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from rich.console import Console
+
+from mucon.configuration import flatten
+from mucon.errors import EXIT_OK, EXIT_PARTIAL
+from storage.fencing import Writer
+from sweeps.service.driver import Options, run_plan
+from sweeps.service.plan.sweep_folder import hold
+from sweeps.service.report.report import outcome_with_search, present_search, write_report
+from sweeps.service.run.resources import Placement
+from sweeps.service.search.points import STUDY, SearchHistory, write_history
+from sweeps.service.search.queue import SearchQueue
+from sweeps.service.search.study import Study
+from sweeps.service.search.sweep.last_step import final_plan, fresh_scores
+from sweeps.service.search.sweep.rows import PointPlan
+from sweeps.service.search.sweep.source import SearchGrowth
+from sweeps.service.search.sweep.warm_start import known_points
+from sweeps.service.tables.standing import Standing
+from sweeps.service.text import say
+from sweeps.service.track.tracked import Tracked
+
+CLUSTER_SLOTS = 16
+"""Number of trainings at a time on a cluster whose size is unknown."""
+
+
+def run_search(
+    points: PointPlan, options: Options, placement: Placement, warm_start: Sequence[str], console: Console
+) -> int:
+    """Runs what is missing of a search and of its last step; writes and prints the tables of both.
+
+    Args:
+        points: the plan of the search.
+        options: of the run.
+        placement: where trials run.
+        warm_start: names of sweeps from whose scores it starts.
+        console: where progress and tables are printed.
+
+    Returns:
+        The exit status, see `run_plan`; 3 also if the budget has ended the search before its last point.
+
+    Raises:
+        InputError: see `run_plan`; also a study of another search, or a sweep of another part as a warm start.
+    """
+    with hold(points.ground.results, points.search.name, partial(say, console)) as held:
+        writer = held.writer()
+        growth = _opened(points, options, placement, warm_start, writer, partial(say, console))
+        status = run_plan(points.plan, points.trials, options, console, growth, is_held=True)
+        if status not in (EXIT_OK, EXIT_PARTIAL):
+            return status
+        if not growth.has_ended:
+            n = len(growth.history.records)
+            say(console, f"the search has {n} of {points.search.trials} points; the same command goes on")
+            return EXIT_PARTIAL
+        return max(status, _run_last_step(points, growth.history, options, writer, console))
+
+
+def _opened(
+    points: PointPlan,
+    options: Options,
+    placement: Placement,
+    warm_start: Sequence[str],
+    writer: Writer,
+    tell: Callable[[str], None],
+) -> SearchGrowth:
+    """The plan that grows by the study, with all trainings of earlier runs."""
+    known = known_points(points, warm_start)
+    base = flatten(points.base.to_dict())
+    points.folder.mkdir(parents=True, exist_ok=True)
+    study = Study(points.folder / STUDY, points.search, points.context, writer)
+    queue = SearchQueue(points.search, study, points.key, base=base, known=known)
+    if warm_start:
+        n = len(known) - len(queue.outside)
+        tell(f"warm start: {n} points are known; {len(queue.outside)} lie outside of the space")
+    limit = options.budget.trials
+    growth = SearchGrowth(
+        queue,
+        points,
+        slots=placement.slots or CLUSTER_SLOTS,
+        most=None if limit is None else int(limit.value),
+        writer=writer,
+    )
+    growth.begin()
+    return growth
+
+
+def _run_last_step(
+    points: PointPlan, history: SearchHistory, options: Options, writer: Writer, console: Console
+) -> int:
+    """Trains the best points with fresh seeds, as a sweep of its own, and says what follows for the search."""
+    if not history.best:
+        say(console, "no point has a score that keeps the constraints; nothing is trained again")
+        return EXIT_PARTIAL
+    search = points.search
+    plan, trials = final_plan(search, points.ground, history)
+    info = replace(options.info, name=plan.name, title=plan.title, within=search.name)
+    say(console, f"\n{plan.name}: {plan.title}; the first look at the test part")
+    status = run_plan(plan, trials, replace(options, info=info), console)
+    fresh = fresh_scores(plan, plan.read_results())
+    if fresh == history.fresh:
+        return status
+    tracked = Tracked(points.plan.tracked, options.info, options.tracking_uri, partial(say, console))
+    tracked.forget()
+    write_history(points.folder, replace(history, fresh=fresh), writer)
+    standing = Standing.of(points.plan)
+    report = write_report(standing)
+    present_search(points.plan, console)
+    if options.tracking_uri is None:
+        return status
+    with tracked:
+        shipped = tracked.finish(report, outcome_with_search(standing))
+    return status if shipped else max(status, EXIT_PARTIAL)
