@@ -24,6 +24,7 @@ pytestmark = pytest.mark.browser
 COMMAND = "optuna-dashboard"
 SPACE = {"training.learning_rate": LogUniform(1e-5, 1e-1), "mask.shape": Choice(("box", "bell", None))}
 BASE = {"training.learning_rate": 1e-3, "mask.shape": "box"}
+COUNT = "return document.querySelectorAll(arguments[0]).length"
 ORDER = "return [...document.querySelectorAll('#points tbody tr')].map(row => Number(row.cells[{place}].dataset.key))"
 
 
@@ -110,20 +111,19 @@ def test_the_page_of_a_search_is_sorted_has_figures_in_both_colours_and_fits_a_p
     try:
         browser.open((folder / "planted_search.html").as_uri())
         assert browser.run("return document.documentElement.scrollWidth") <= 390
-        assert browser.run("return document.querySelectorAll('figure svg').length") == 4
+        assert browser.run(COUNT, "figure svg") == 4
         for name in ("ink", "ramp-0"):
             colour = browser.run(f"return getComputedStyle(document.documentElement).getPropertyValue('--{name}')")
             dark = sum(int(colour[i : i + 2], 16) for i in (1, 3, 5)) > 400
             assert dark == (scheme == "dark")
-        strokes = "return document.querySelectorAll('#figure-planted_parallel svg [style*=\"var(--ramp-0)\"]').length"
-        assert browser.run(strokes) > 0
+        assert browser.run(COUNT, "#figure-planted_parallel svg [style*='var(--ramp-0)']") > 0
         browser.run("document.querySelectorAll('#points thead button')[4].click()")
         numbers = browser.run(ORDER.format(place=4))
         scored = [number for number in numbers if number]
         assert scored == sorted(scored, reverse=True)
         assert len(scored) > 5
         browser.run("document.querySelector('figure button.open').click()")
-        assert browser.run("return document.querySelectorAll('dialog[open] svg').length") == 1
+        assert browser.run(COUNT, "dialog[open] svg") == 1
         assert browser.console() == []
     finally:
         browser.emulate(scheme="light", width=1280, height=900)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from storage.fencing import ALONE, Writer
+from sweeps.service.search.contradictions import contradiction
 from sweeps.service.trials.json_files import ANY_KEY, NUMBER, damaged, misfit, read_json, write_json
 
 Origin = Literal["default", "warm start", "suggested"]
@@ -168,9 +169,9 @@ class SearchHistory:
         """The inverse of `to_dict`.
 
         Raises:
-            ValueError: the values have another shape; the message names the place.
+            ValueError: the values have another shape or contradict each other; the message names the place.
         """
-        if wrong := misfit(dict(value), SHAPE):
+        if wrong := misfit(dict(value), SHAPE) or contradiction(value):
             raise ValueError(wrong)
         return cls(
             search=value["search"],

@@ -20,6 +20,7 @@ from sweeps.service.stats.summary import Summary
 
 MAX_BEST = 10
 """Points in the table of the best ones."""
+UNKNOWN = "the importance of the settings is computed when the search has ended, from eight points with a score on"
 BAD = ("failed", "infeasible")
 """States of points that cannot be chosen."""
 
@@ -183,7 +184,8 @@ def _space_table(findings: Findings) -> str:
                 ),
             ]
         )
-    return sortable("Space", heads, rows) + notes(map(_limit, findings.history.search["constraints"]))
+    limits = map(_limit, findings.history.search["constraints"])
+    return sortable("Space", heads, rows) + notes([*limits, *([] if any(findings.history.importance) else [UNKNOWN])])
 
 
 def _limit(bound: Mapping[str, Any]) -> str:
