@@ -136,7 +136,7 @@ def _points_table(findings: Findings) -> str:
         [
             Item(str(record.point.number), number=record.point.number),
             Item(record.point.origin, kind="short"),
-            Item(record.state, kind="bad" if record.state in BAD else "", title=record.reason),
+            Item(record.state, kind="short bad" if record.state in BAD else "short", title=record.reason),
             Item("–", sorts=False) if record.rung is None else Item(f"{record.rung:g}", number=record.rung),
             *_scores(findings, record),
             Item(str(record.n), number=record.n),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sweeps.service.report.figures.style import COLOURS, INK, PALE, PAPER, WIDTH, new_figure
-from sweeps.service.report.search.scales import Scale, cut
+from sweeps.service.report.search.scales import BESIDE, Scale, cut
 from sweeps.service.report.search.values import Dot, Shown
 from sweeps.service.search.points import State
 
@@ -69,7 +69,7 @@ def slices(shown: Shown, index: int) -> Any:
     for axes, (path, dimension) in zip(grid.flat, shown.space.items(), strict=False):
         scale = Scale.of(dimension, shown.values(path))
         _points(axes, shown, _places(shown, path, scale), index, size=3.4)
-        axes.set_xlim(-0.05, 1.05)
+        axes.set_xlim((BESIDE if scale.beside else 0.0) - 0.05, 1.05)
         _label_across(axes, scale)
         axes.set_xlabel(_broken(path), fontsize=8)
         axes.tick_params(axis="y", labelsize=7.5)
@@ -139,8 +139,11 @@ def _make_room(axes: Any, shown: Shown) -> None:
 
 def _places(shown: Shown, path: str, scale: Scale) -> dict[int, float]:
     """Number of a point -> its place on the axis of a setting."""
-    placed = {dot.number: scale.place(dot.settings[path]) for dot in shown.dots if path in dot.settings}
-    return {number: place + scale.spread(number) for number, place in placed.items() if place is not None}
+    return {
+        dot.number: scale.place(dot.settings[path]) + scale.spread(dot.number)
+        for dot in shown.dots
+        if path in dot.settings
+    }
 
 
 def _label_across(axes: Any, scale: Scale) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sweeps.service.report.figures.style import BAR, COLOURS, INK, PALE, PAPER, RAMP, WIDTH, new_figure, place_labels
 from sweeps.service.report.search.plots import BEST, LOOKS, TITLES, finish
-from sweeps.service.report.search.scales import Scale, cut, cut_path, number_text
+from sweeps.service.report.search.scales import BESIDE, Scale, cut, cut_path, number_text
 from sweeps.service.report.search.values import Dot, Shown
 
 ABSENT = 1.09
@@ -46,7 +46,7 @@ def parallel(shown: Shown) -> Any:
         axes.text(ABSENT, -0.22, "no value", fontsize=7, ha="center")
     axes.set_yticks(range(len(names)), names, fontsize=8)
     axes.set_ylim(len(names) - 0.45, -0.5)
-    axes.set_xlim(-0.03, 1.14)
+    axes.set_xlim((BESIDE if any(scale.beside for scale in scales) else 0.0) - 0.03, 1.14)
     axes.set_xticks([])
     axes.grid(visible=False)
     axes.tick_params(length=0)
@@ -150,8 +150,7 @@ def _places(dot: Dot, shown: Shown, scales: Sequence[Scale]) -> list[float]:
     present = [path in dot.settings for path in shown.space]
     values += dot.means or [None] * len(shown.scores)
     present += [bool(dot.means)] * len(shown.scores)
-    places = []
-    for value, is_present, scale in zip(values, present, scales, strict=True):
-        place = scale.place(value) if is_present else None
-        places.append(ABSENT if place is None else place + scale.spread(dot.number))
-    return places
+    return [
+        scale.place(value) + scale.spread(dot.number) if is_present else ABSENT
+        for value, is_present, scale in zip(values, present, scales, strict=True)
+    ]

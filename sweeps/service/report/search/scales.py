@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 from mucon.configuration import setting_text
@@ -14,6 +14,8 @@ MAX_TICKS = 4
 """Numbers at an axis."""
 MAX_OPTIONS = 12
 """Options with a label at an axis."""
+BESIDE = -0.09
+"""Place of values that an axis cannot have."""
 GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -26,12 +28,15 @@ class Scale:
         high: number at 1; its logarithm if `log`.
         log: whether numbers are placed by their logarithm.
         options: texts of a choice without order, each in the middle of an equal share; empty for numbers.
+        beside: label of the values that the axis cannot have, such as the 0 of a default on a logarithmic axis, which
+            are at `BESIDE`; empty without such values.
     """
 
     low: float = 0.0
     high: float = 1.0
     log: bool = False
     options: tuple[str, ...] = ()
+    beside: str = ""
 
     @classmethod
     def of(cls, dimension: Mapping[str, Any], values: Sequence[object]) -> Scale:
@@ -41,11 +46,13 @@ class Scale:
             dimension: the dimension as in the record of a search.
             values: the values that were tried.
         """
-        if "options" in dimension or not all(map(is_number, values)):
-            return cls(options=tuple(dict.fromkeys(map(setting_text, (*dimension.get("options", ()), *values)))))
+        if "options" in dimension:
+            return cls(options=tuple(dict.fromkeys(map(setting_text, (*dimension["options"], *values)))))
         log = bool(dimension.get("log")) or str(dimension["kind"]).startswith("log")
-        numbers = [dimension.get("low"), dimension.get("high"), *values]
-        return cls.of_numbers([float(one) for one in numbers if is_number(one) and (one > 0 or not log)], log=log)
+        numbers = [dimension["low"], dimension["high"], *(one for one in values if is_number(one))]
+        odd = {setting_text(one) for one in values if not is_number(one) or (log and one <= 0)}
+        scale = cls.of_numbers([float(one) for one in numbers if one > 0 or not log], log=log)
+        return replace(scale, beside="" if not odd else odd.pop() if len(odd) == 1 else "others")
 
     @classmethod
     def of_numbers(cls, numbers: Sequence[float], *, log: bool = False) -> Scale:
@@ -55,16 +62,16 @@ class Scale:
         low, high = min(numbers), max(numbers)
         return cls(low=math.log(low), high=math.log(high), log=True) if log else cls(low=low, high=high)
 
-    def place(self, value: Any) -> float | None:
-        """The place of a value; None for a number that the axis cannot have.
+    def place(self, value: Any) -> float:
+        """The place of a value.
 
-        >>> Scale.of_numbers([0.01, 100.0], log=True).place(1.0), Scale(options=("a", "b")).place("b")
-        (0.5, 0.75)
+        >>> Scale.of_numbers([0.0, 4.0]).place(1.0), Scale(options=("a", "b")).place("b")
+        (0.25, 0.75)
         """
         if self.options:
             return (self.options.index(setting_text(value)) + 0.5) / len(self.options)
-        if self.log and value <= 0:
-            return None
+        if not is_number(value) or (self.log and value <= 0):
+            return BESIDE
         number = math.log(value) if self.log else float(value)
         return 0.5 if self.high == self.low else (number - self.low) / (self.high - self.low)
 
@@ -79,11 +86,12 @@ class Scale:
             places = [(i + 0.5) / len(self.options) for i in range(len(self.options))]
             return list(zip(places, self.options, strict=True))[::step]
         low, high = (math.exp(self.low), math.exp(self.high)) if self.log else (self.low, self.high)
+        beside = [(BESIDE, self.beside)] if self.beside else []
         if high <= low:
-            return [(0.5, number_text(low))]
+            return [*beside, (0.5, number_text(low))]
         numbers = _powers(low, high) if self.log else _round_numbers(low, high)
         ends = [low, high] if len(numbers) < 2 else numbers
-        return [(min(max(self.place(one) or 0.0, 0.0), 1.0), number_text(one)) for one in ends]
+        return [*beside, *((min(max(self.place(one), 0.0), 1.0), number_text(one)) for one in ends)]
 
     def spread(self, number: int) -> float:
         """A small shift that keeps points of one option apart, the same for each number of a point; 0 for numbers."""

@@ -7,6 +7,7 @@ import io
 import itertools
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from matplotlib.text import Text
 from sweeps.service.report.figures.style import style
 from sweeps.service.report.search.charts import Chart, charts_of
 from sweeps.service.report.search.relations import ABSENT
-from sweeps.service.report.search.scales import Scale
+from sweeps.service.report.search.scales import BESIDE, Scale
 from sweeps.service.report.search.values import Shown
 from sweeps.service.search.points import Measured, Point, PointRecord, SearchHistory
 from tests.helpers.planted_points import HOSTILE, MOF, planted_search
@@ -208,6 +209,23 @@ def test_a_search_without_points_has_no_figure_and_one_without_scores_only_its_h
     assert list(made) == ["history"]
     with style():
         made["history"].picture.draw().draw_without_rendering()
+
+
+def test_a_default_that_a_logarithmic_axis_cannot_have_is_drawn_beside_it() -> None:
+    history = planted_search(20, 4)
+    default, *others = history.records
+    for value, label in ((0.0, "0.0"), (None, "none")):
+        point = replace(default.point, settings={**default.point.settings, "loss.smoothing": value})
+        made = charts(replace(history, records=(replace(default, point=point), *others)))
+        with style():
+            figures = {name: made[name].picture.draw() for name in ("slices", "parallel")}
+        axes = next(axes for axes in figures["slices"].axes if axes.get_xlabel().replace("\n", "") == "loss.smoothing")
+        assert axes.get_xticklabels()[0].get_text() == label
+        assert (BESIDE, 100 * default.mean[0]) in marks(axes)
+        assert axes.get_xlim()[0] < BESIDE
+        (row,) = (row for row in rows_of(made["slices"]) if (row["setting"], row["point"]) == ("loss.smoothing", "0"))
+        assert row["value"] == label
+        assert label in {text.get_text() for text in figures["parallel"].axes[0].texts}
 
 
 def test_equal_scores_and_one_value_of_a_setting_are_drawn() -> None:

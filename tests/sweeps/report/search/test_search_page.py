@@ -1,4 +1,4 @@
-"""The page of a search is valid and self-contained, has every number and escapes names; its files are shipped."""
+"""The page of a search is valid and self-contained, has every number and escapes names."""
 
 from __future__ import annotations
 
@@ -11,18 +11,15 @@ from pathlib import Path
 import pytest
 
 from mucon.configuration import setting_text
-from sweeps.service.plan.sweep_folder import Outcome, SweepInfo, read_sweep, write_sweep
 from sweeps.service.report.search.findings import Findings
 from sweeps.service.report.search.report import DIGESTS, write_search_report
-from sweeps.service.report.search.texts import markdown, search_lines, search_metrics
+from sweeps.service.report.search.texts import search_lines, search_metrics
 from sweeps.service.search.points import SearchHistory
 from sweeps.service.spec.columns import Column
 from sweeps.service.stats.summary import Summary
 from sweeps.service.tables.notes import Notes
 from sweeps.service.tables.table import Row, Table
-from sweeps.service.trials.results_folder import ResultsFolder
 from tests.helpers.planted_points import HOSTILE, planted_search
-from tests.helpers.tracked import EXPERIMENT, artifacts_of, client, parent_of, tracker
 from tests.sweeps.report.test_page import Page
 
 STORAGE = "/data/my results/sweeps/planted/study.log"
@@ -158,25 +155,3 @@ def test_figures_are_drawn_once_and_csv_files_have_a_row_per_mark(findings: Find
         with path.open(newline="", encoding="utf-8") as file:
             assert len(list(csv.reader(file))) > 5
         assert {path.name, name, name.replace(".png", ".svg")} <= set(files)
-
-
-@pytest.mark.service
-def test_the_run_of_the_search_has_figures_numbers_page_and_the_best_scores(
-    findings: Findings, folder: Path, tmp_path: Path, mlflow_uri: str
-) -> None:
-    results = ResultsFolder(tmp_path)
-    sweep = SweepInfo(name="planted", title="Search", command="mucon-sweeps run search.yaml", config={})
-    write_sweep(results, sweep, EXPERIMENT, {})
-    files = write_search_report(findings, results.sweep("planted"))
-    record = read_sweep(results.sweep("planted"))
-    assert record is not None
-    assert set(record.tables) == set(files)
-    with tracker(mlflow_uri, {}, sweep) as shipping:
-        assert shipping.finish([], files, outcome=Outcome(metrics=search_metrics(findings))).complete
-    run = parent_of(mlflow_uri, "planted")
-    assert artifacts_of(mlflow_uri, run.info.run_id, "tables") == {f"tables/{name}" for name in files}
-    best = findings.chosen[0]
-    assert run.data.metrics["search/best/full/mof"] == best.mean[0]
-    assert run.data.metrics["search/optimism/full/mof"] == pytest.approx(0.01)
-    assert run.data.metrics["search/points"] == 20
-    assert markdown(findings).strip() in client(mlflow_uri).get_run(run.info.run_id).data.tags["mlflow.note.content"]
