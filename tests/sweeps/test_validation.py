@@ -118,7 +118,7 @@ def test_the_exported_model_says_where_it_was_chosen(whole) -> None:
     assert {one["part"] for one in record["scores"]} == {"validation"}
     card = (model / CARD).read_text()
     assert plan.splits["1"].held_out in card
-    assert "on the validation part of split 1" in card
+    assert "validation part of split 1" in card
     assert "test part of split" not in card
 
 

@@ -40,9 +40,9 @@ def test_every_output_names_the_scored_part(tmp_path: Path, part: ScoredPart) ->
     assert (HELD_OUT.replace("&", r"\&") in latex) == is_validation
     caption = next(line for line in latex.splitlines() if line.startswith(r"\caption"))
     assert ("validation part" in caption) == is_validation
-    assert f"scores are those of the {part} part" in page
+    assert f"of the {part} part" in page
     assert choice(standing.plan)[1:] in page
-    assert ("<summary>Validation part of split 1 (8 recordings)</summary>" in page) == is_validation
+    assert ("split 1 (8 recordings)</summary>" in page) == is_validation
     assert f" 8 {part} videos" in text
     for name in ("planted.md", "planted.tex", "planted.html", "planted.svg"):
         assert is_validation == (" test videos" not in files[name].read_text())
