@@ -19,7 +19,7 @@ from sweeps.service.search.points import Job, Measured, Origin, Point, SearchHis
 from sweeps.service.search.rules import best, front
 from sweeps.service.search.space import Settings, combinations, description, inside, sampler_problems
 from sweeps.service.search.standings import Standings
-from sweeps.service.search.study import Result, Study, Told
+from sweeps.service.search.study import Ending, Result, Study
 from sweeps.service.spec.search import Search, active_paths
 
 REPEATS = 10
@@ -143,7 +143,7 @@ class SearchQueue:
         if later:
             self._waiting.append(later)
         else:
-            self._tell([number, *self._twins.pop(number, ())], number)
+            self._end([number, *self._twins.pop(number, ())], number)
 
     def history(self, *, with_importance: bool = False) -> SearchHistory:
         """All that is known, for reports.
@@ -188,7 +188,7 @@ class SearchQueue:
         self._waiting = [job for _, job in sorted(jobs.items()) if job]
         for number, record in self._standings.records.items():
             if record.state != "running":
-                self._tell([one for one in (number, *self._twins.pop(number, ())) if one in open_trials], number)
+                self._end([one for one in (number, *self._twins.pop(number, ())) if one in open_trials], number)
 
     def _take_over(self, known: Iterable[Known], base: Mapping[str, object]) -> Iterator[str]:
         """Adds known configurations as finished points, and yields the names of those outside of the space."""
@@ -215,9 +215,9 @@ class SearchQueue:
                 self._start(settings, "suggested")
                 return
             self._repeats, self._duplicates = self._repeats + 1, self._duplicates + 1
-            told = self._told(original)
-            number = self._study.add(settings, "suggested", same_as=original, told=told)
-            if told is None:
+            ending = self._ending(original)
+            number = self._study.add(settings, "suggested", same_as=original, ending=ending)
+            if ending is None:
                 self._twins[original].append(number)
         self._exhausted = True
 
@@ -240,28 +240,28 @@ class SearchQueue:
             return
         self._standings.add_known(point, known.scores.items())
         results = [Result(seed, None, measured) for seed, measured in known.scores.items()]
-        told = self._told(number)
-        self._study.add(settings, origin, source=known.name, results=results, told=told)
+        ending = self._ending(number)
+        self._study.add(settings, origin, source=known.name, results=results, ending=ending)
 
-    def _tell(self, trials: Iterable[int], number: int) -> None:
+    def _end(self, trials: Iterable[int], number: int) -> None:
         """Ends trials of the study as a point has ended."""
-        told = self._told(number)
-        assert told is not None
+        ending = self._ending(number)
+        assert ending is not None
         for trial in trials:
-            self._study.tell(trial, told)
+            self._study.end(trial, ending)
 
-    def _told(self, number: int) -> Told | None:
+    def _ending(self, number: int) -> Ending | None:
         """How a point has ended for the study; None if it has not."""
         record = self._standings.records[number]
         if record.state == "running":
             return None
         if record.state == "failed":
-            return Told(state=TrialState.FAIL)
+            return Ending(state=TrialState.FAIL)
         if record.state == "stopped":
             values = record.rungs[max(record.rungs)].objectives if len(self._search.objectives) == 1 else None
-            return Told(state=TrialState.PRUNED, values=values)
+            return Ending(state=TrialState.PRUNED, values=values)
         notes = {"seeds": record.n, **({"std": list(record.std)} if record.n > 1 else {})}
-        return Told(state=TrialState.COMPLETE, values=record.mean, violations=record.violations, notes=notes)
+        return Ending(state=TrialState.COMPLETE, values=record.mean, violations=record.violations, notes=notes)
 
     def _curve(self, job: Job, result: Result) -> tuple[int, float] | None:
         """Step and value of a training in the curve of its point: percent of the training, or the mean per seed."""

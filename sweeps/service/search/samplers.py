@@ -29,7 +29,7 @@ def sampler(name: Sampler, space: Space, seed: int, number: int) -> BaseSampler:
     that was killed continues with the same suggestions.
 
     Args:
-        name: kind of the sampler; `grid` is none of optuna's, and draws at random.
+        name: kind of the sampler; with `random` and `grid` it draws at random.
         space: the space.
         seed: seed of the search.
         number: number of the suggestion in the study.

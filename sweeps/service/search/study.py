@@ -53,7 +53,7 @@ class Result(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Ending:
     """How a trial of the study ends.
 
     Attributes:
@@ -80,7 +80,7 @@ class Recorded:
         same_as: number of the earlier trial that it equals; None for a point.
         is_known: whether its scores come from another sweep.
         results: the order of each result among all of the study, and the result.
-        ended: whether it has been told.
+        ended: whether its end is recorded.
     """
 
     number: int
@@ -208,7 +208,7 @@ class Study:
         outside: bool = False,
         source: str | None = None,
         results: Sequence[Result] = (),
-        told: Told | None = None,
+        ending: Ending | None = None,
     ) -> int:
         """Writes a trial: the last suggestion, or one that no sampler has drawn.
 
@@ -219,7 +219,7 @@ class Study:
             outside: whether the settings lie outside of the space; no sampler sees the trial.
             source: name under which another sweep has its scores.
             results: finished trainings of the other sweep.
-            told: how it ended; None if it is to be trained.
+            ending: how it ended; None if it is to be trained.
 
         Returns:
             Its number.
@@ -229,8 +229,8 @@ class Study:
         params = {path: samplers.drawn_for(one, settings[path]) for path, one in space.items()}
         suggestion = None if drawn is None else self._memory.get_trial(drawn)
         trial = create_trial(
-            state=told.state if told else TrialState.RUNNING,
-            values=None if told is None or told.values is None else list(told.values),
+            state=ending.state if ending else TrialState.RUNNING,
+            values=None if ending is None or ending.values is None else list(ending.values),
             params=suggestion.params if suggestion else params,
             distributions={path: samplers.distribution(one) for path, one in space.items()},
             system_attrs=dict(suggestion.system_attrs) if suggestion else {},
@@ -240,9 +240,9 @@ class Study:
                 **({"settings": settings} if outside else {}),
                 **({} if source is None else {"source": source}),
                 **{_name(result): _attribute(order, result) for order, result in enumerate(results)},
-                **(told.notes if told else {}),
+                **(ending.notes if ending else {}),
             },
-            constraints=_constraints(told) if told else None,
+            constraints=_constraints(ending) if ending else None,
         )
         self._keep_generations()
         self._ids.append(self._storage.create_new_trial(self._id, trial))
@@ -251,8 +251,8 @@ class Study:
             raise InputError(Problem(rule="conflict", place=self._place, value=number, message=message))
         if drawn is None:
             self._memory.create_new_trial(_DRAWING, _for_sampling(trial))
-        elif told:
-            self._end(self._memory, number, _as_seen(told))
+        elif ending:
+            self._write_ending(self._memory, number, _as_seen(ending))
         self._drawn = None
         return number
 
@@ -278,22 +278,22 @@ class Study:
                 self._memory.set_trial_intermediate_value(number, *shown)
         self._storage.set_trial_user_attr(self._ids[number], _name(result), _attribute(order, result))
 
-    def tell(self, number: int, told: Told) -> None:
+    def end(self, number: int, ending: Ending) -> None:
         """Ends a trial."""
-        for name, note in told.notes.items():
+        for name, note in ending.notes.items():
             self._storage.set_trial_user_attr(self._ids[number], name, note)
-        self._end(self._storage, self._ids[number], told)
+        self._write_ending(self._storage, self._ids[number], ending)
         if self._is_open(number):
-            self._end(self._memory, number, _as_seen(told))
+            self._write_ending(self._memory, number, _as_seen(ending))
 
     def _is_open(self, number: int) -> bool:
         """Whether a trial runs for the samplers; one outside of the space never does."""
         return not self._memory.get_trial(number).state.is_finished()
 
-    def _end(self, storage: BaseStorage, identity: int, told: Told) -> None:
-        for name, violation in _constraints(told).items():
+    def _write_ending(self, storage: BaseStorage, identity: int, ending: Ending) -> None:
+        for name, violation in _constraints(ending).items():
             storage.set_trial_system_attr(identity, f"constraints:{name}", violation)
-        storage.set_trial_state_values(identity, told.state, told.values)
+        storage.set_trial_state_values(identity, ending.state, ending.values)
 
 
 def _database(url: str) -> BaseStorage:
@@ -325,13 +325,13 @@ def _for_sampling(trial: FrozenTrial) -> FrozenTrial:
     )
 
 
-def _as_seen(told: Told) -> Told:
+def _as_seen(ending: Ending) -> Ending:
     """How a trial ends for samplers, see `_for_sampling`."""
-    return replace(told, state=TrialState.PRUNED) if told.state == TrialState.FAIL else told
+    return replace(ending, state=TrialState.PRUNED) if ending.state == TrialState.FAIL else ending
 
 
-def _constraints(told: Told) -> dict[str, float]:
-    return {str(i): violation for i, violation in enumerate(told.violations)}
+def _constraints(ending: Ending) -> dict[str, float]:
+    return {str(i): violation for i, violation in enumerate(ending.violations)}
 
 
 def _name(result: Result) -> str:
