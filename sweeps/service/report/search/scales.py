@@ -14,7 +14,7 @@ MAX_TICKS = 4
 """Numbers at an axis."""
 MAX_OPTIONS = 12
 """Options with a label at an axis."""
-BESIDE = -0.09
+BESIDE = -0.12
 """Place of values that an axis cannot have."""
 GOLDEN = (math.sqrt(5) - 1) / 2
 
@@ -50,7 +50,8 @@ class Scale:
             return cls(options=tuple(dict.fromkeys(map(setting_text, (*dimension["options"], *values)))))
         log = bool(dimension.get("log")) or str(dimension["kind"]).startswith("log")
         numbers = [dimension["low"], dimension["high"], *(one for one in values if is_number(one))]
-        odd = {setting_text(one) for one in values if not is_number(one) or (log and one <= 0)}
+        texts = ((one, number_text(one) if is_number(one) else setting_text(one)) for one in values)
+        odd = {text for one, text in texts if not is_number(one) or (log and one <= 0)}
         scale = cls.of_numbers([float(one) for one in numbers if one > 0 or not log], log=log)
         return replace(scale, beside="" if not odd else odd.pop() if len(odd) == 1 else "others")
 
@@ -86,12 +87,11 @@ class Scale:
             places = [(i + 0.5) / len(self.options) for i in range(len(self.options))]
             return list(zip(places, self.options, strict=True))[::step]
         low, high = (math.exp(self.low), math.exp(self.high)) if self.log else (self.low, self.high)
-        beside = [(BESIDE, self.beside)] if self.beside else []
-        if high <= low:
-            return [*beside, (0.5, number_text(low))]
-        numbers = _powers(low, high) if self.log else _round_numbers(low, high)
-        ends = [low, high] if len(numbers) < 2 else numbers
-        return [*beside, *((min(max(self.place(one), 0.0), 1.0), number_text(one)) for one in ends)]
+        numbers = [low] if high <= low else _powers(low, high) if self.log else _round_numbers(low, high)
+        if len(numbers) < 2 and high > low:
+            numbers = [low, high]
+        ticks = [(min(max(self.place(one), 0.0), 1.0), number_text(one)) for one in numbers]
+        return [(BESIDE, self.beside), *(tick for tick in ticks if tick[0] > 0.1)] if self.beside else ticks
 
     def spread(self, number: int) -> float:
         """A small shift that keeps points of one option apart, the same for each number of a point; 0 for numbers."""

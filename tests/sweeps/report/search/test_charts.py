@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from matplotlib.text import Text
 
+from mucon.configuration import setting_text
 from sweeps.service.report.figures.style import style
 from sweeps.service.report.search.charts import Chart, charts_of
 from sweeps.service.report.search.relations import ABSENT
@@ -211,20 +212,27 @@ def test_a_search_without_points_has_no_figure_and_one_without_scores_only_its_h
         made["history"].picture.draw().draw_without_rendering()
 
 
+def assert_labels_apart(axes: Any) -> None:
+    axes.figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+
+
 def test_a_default_that_a_logarithmic_axis_cannot_have_is_drawn_beside_it() -> None:
     history = planted_search(20, 4)
     default, *others = history.records
-    for value, label in ((0.0, "0.0"), (None, "none")):
+    for value, label in ((0.0, "0"), (None, "none")):
         point = replace(default.point, settings={**default.point.settings, "loss.smoothing": value})
         made = charts(replace(history, records=(replace(default, point=point), *others)))
         with style():
             figures = {name: made[name].picture.draw() for name in ("slices", "parallel")}
         axes = next(axes for axes in figures["slices"].axes if axes.get_xlabel().replace("\n", "") == "loss.smoothing")
         assert axes.get_xticklabels()[0].get_text() == label
+        assert_labels_apart(axes)
         assert (BESIDE, 100 * default.mean[0]) in marks(axes)
         assert axes.get_xlim()[0] < BESIDE
         (row,) = (row for row in rows_of(made["slices"]) if (row["setting"], row["point"]) == ("loss.smoothing", "0"))
-        assert row["value"] == label
+        assert row["value"] == setting_text(value)
         assert label in {text.get_text() for text in figures["parallel"].axes[0].texts}
 
 
