@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -10,10 +11,12 @@ from rich.console import Console
 
 from mucon.configuration import flatten
 from mucon.errors import EXIT_OK, EXIT_PARTIAL
-from storage.fencing import Writer
+from storage.fencing import SupersededError, Writer
 from sweeps.service.driver import Options, run_plan
 from sweeps.service.plan.sweep_folder import hold
 from sweeps.service.report.report import outcome_with_search, present_search, write_report
+from sweeps.service.run.budget.limits import Budget, Limit
+from sweeps.service.run.budget.usage import Usage, read_all_usage
 from sweeps.service.run.resources import Placement
 from sweeps.service.search.points import STUDY, SearchHistory, write_history
 from sweeps.service.search.queue import SearchQueue
@@ -25,6 +28,7 @@ from sweeps.service.search.sweep.warm_start import known_points
 from sweeps.service.tables.standing import Standing
 from sweeps.service.text import say
 from sweeps.service.track.tracked import Tracked
+from sweeps.service.upkeep.trash import disk_errors
 
 CLUSTER_SLOTS = 16
 """Number of trainings at a time on a cluster whose size is unknown."""
@@ -48,17 +52,29 @@ def run_search(
     Raises:
         InputError: see `run_plan`; also a study of another search, or a sweep of another part as a warm start.
     """
-    with hold(points.ground.results, points.search.name, partial(say, console)) as held:
-        writer = held.writer()
-        growth = _opened(points, options, placement, warm_start, writer, partial(say, console))
-        status = run_plan(points.plan, points.trials, options, console, growth, is_held=True)
+    tell = partial(say, console)
+    try:
+        with _writing(points, tell) as writer:
+            growth = _opened(points, options, placement, warm_start, writer, tell)
+            status = run_plan(points.plan, points.trials, options, console, growth, is_held=True)
         if status not in (EXIT_OK, EXIT_PARTIAL):
             return status
         if not growth.has_ended:
             n = len(growth.history.records)
-            say(console, f"the search has {n} of {points.search.trials} points; the same command goes on")
+            tell(f"the search has {n} of {points.search.trials} points; the same command goes on")
             return EXIT_PARTIAL
-        return max(status, _run_last_step(points, growth.history, options, writer, console))
+        return max(status, _run_last_step(points, growth.history, options, console))
+    except SupersededError:
+        tell("not finished: another process has taken over this search")
+        return EXIT_PARTIAL
+
+
+@contextlib.contextmanager
+def _writing(points: PointPlan, tell: Callable[[str], None]) -> Iterator[Writer]:
+    """The right to write into the folder of the search, which no other process has meanwhile."""
+    results = points.ground.results
+    with disk_errors(results), hold(results, points.search.name, tell) as held:
+        yield held.writer()
 
 
 def _opened(
@@ -90,29 +106,42 @@ def _opened(
     return growth
 
 
-def _run_last_step(
-    points: PointPlan, history: SearchHistory, options: Options, writer: Writer, console: Console
-) -> int:
+def _run_last_step(points: PointPlan, history: SearchHistory, options: Options, console: Console) -> int:
     """Trains the best points with fresh seeds, as a sweep of its own, and says what follows for the search."""
     if not history.best:
         say(console, "no point has a score that keeps the constraints; nothing is trained again")
         return EXIT_PARTIAL
-    search = points.search
-    plan, trials = final_plan(search, points.ground, history)
-    info = replace(options.info, name=plan.name, title=plan.title, within=search.name)
+    plan, trials = final_plan(points.search, points.ground, history)
+    info = replace(options.info, name=plan.name, title=plan.title, within=points.search.name)
     say(console, f"\n{plan.name}: {plan.title}; the first look at the test part")
-    status = run_plan(plan, trials, replace(options, info=info), console)
+    status = run_plan(plan, trials, replace(options, info=info, budget=_rest(options.budget, points)), console)
     fresh = fresh_scores(plan, plan.read_results())
     if fresh == history.fresh:
         return status
-    tracked = Tracked(points.plan.tracked, options.info, options.tracking_uri, partial(say, console))
-    tracked.forget()
-    write_history(points.folder, replace(history, fresh=fresh), writer)
-    standing = Standing.of(points.plan)
-    report = write_report(standing)
-    present_search(points.plan, console)
-    if options.tracking_uri is None:
-        return status
-    with tracked:
-        shipped = tracked.finish(report, outcome_with_search(standing))
+    with _writing(points, partial(say, console)) as writer:
+        tracked = Tracked(points.plan.tracked, options.info, options.tracking_uri, partial(say, console))
+        tracked.forget()
+        write_history(points.folder, replace(history, fresh=fresh), writer)
+        standing = Standing.of(points.plan)
+        report = write_report(standing)
+        present_search(points.plan, console)
+        if options.tracking_uri is None:
+            return status
+        with tracked:
+            shipped = tracked.finish(report, outcome_with_search(standing))
     return status if shipped else max(status, EXIT_PARTIAL)
+
+
+def _rest(budget: Budget, points: PointPlan) -> Budget:
+    """What the search has left of the limits that hold for all commands together."""
+    used = sum(read_all_usage(points.folder).values(), Usage())
+
+    def less(limit: Limit | None, amount: float) -> Limit | None:
+        return None if limit is None else replace(limit, value=max(limit.value - amount, 0.0))
+
+    return replace(
+        budget,
+        gpu_hours=less(budget.gpu_hours, used.gpu_seconds),
+        cpu_hours=less(budget.cpu_hours, used.cpu_seconds),
+        trials=less(budget.trials, len(points.plan.rows)),
+    )

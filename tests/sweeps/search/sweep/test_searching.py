@@ -1,0 +1,82 @@
+"""The order of a search and its last step, with trainings that are known already, so that no Ray starts."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sweeps.service.cli import main
+from sweeps.service.run.budget.limits import Budget, Limit
+from sweeps.service.search.points import read_history
+from sweeps.service.search.sweep.last_step import final_plan
+from sweeps.service.searching import _rest
+from sweeps.service.trials import lease
+from sweeps.service.trials.results_folder import ResultsFolder
+from tests.helpers.planted_searches import Planted, ground_of, plant, rate_score, search_of
+from tests.sweeps.small import TINY
+
+SPACE = {
+    "training.learning_rate": {"loguniform": [0.001, 0.1]},
+    "mask.shape": ["box", "bell"],
+    "mask.overlap": {"choice": [0.0, 0.1], "when": {"mask.shape": ["bell"]}},
+}
+
+
+@pytest.fixture
+def planted(tiny_store: Path, tmp_path: Path) -> Planted:
+    """A search whose trainings, and those of its last step, are finished."""
+    search = search_of(best=2, fresh_seeds=3)
+    planted = Planted.open(search, ground_of(tiny_store, tmp_path / "results"))
+    planted.train()
+    plan, trials = final_plan(planted.points.search, planted.points.ground, planted.queue.history())
+    for cell in plan.cells:
+        plant(plan.results, cell, rate_score(trials[cell.key]) - 0.01)
+    return planted
+
+
+def words(planted: Planted, folder: Path) -> list[str]:
+    """The command line of the same search from a file."""
+    file = folder / "planted.yaml"
+    search = {"space": SPACE, "trials": 5, "best": 2, "fresh_seeds": 3}
+    file.write_text(yaml.safe_dump({"title": "Planted", "seeds": 2, "set": dict(TINY), "search": search}))
+    ground = planted.points.ground
+    line = ["run", str(file), "--store", str(ground.store), "--results", str(ground.results.path), "--device", "cpu"]
+    return [*line, "--tracking", "off", "--max-concurrent", "1"]
+
+
+def test_a_search_whose_trainings_are_known_ends_with_its_optimism_and_changes_nothing_when_repeated(
+    planted: Planted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = words(planted, tmp_path)
+    assert main(None, line) == 0
+    folder = planted.points.folder
+    history = read_history(folder)
+    assert history.records == planted.queue.history().records
+    assert {*history.fresh} == {0, *history.best[:2]}
+    assert all({*scores} == {3, 4, 5} for scores in history.fresh.values())
+    assert "planted_final" in capsys.readouterr().out
+    files = {path: path.stat().st_mtime_ns for path in folder.glob("*") if path.suffix in (".json", ".journal", ".csv")}
+    assert {path.name for path in files} > {"search.json", "study.journal", "planted_optimism.csv", "planted.csv"}
+    assert main(None, line) == 0
+    kept = ("search.json", "study.journal", "planted_optimism.csv")
+    assert all(path.stat().st_mtime_ns == moment for path, moment in files.items() if path.name in kept)
+
+
+def test_a_search_that_another_process_runs_and_one_with_another_space_are_refused(
+    planted: Planted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = words(planted, tmp_path)
+    with lease.acquire(ResultsFolder.at(tmp_path / "results").running("planted")) or pytest.fail("free"):
+        assert main(None, line) == 2
+    assert "planted" in capsys.readouterr().err
+    assert main(None, [*line, "--set", "loss.smoothing=0.3"]) == 2
+    assert "study.journal" in capsys.readouterr().err
+
+
+def test_the_last_step_has_what_the_search_left_of_the_budget(planted: Planted) -> None:
+    trials, hours = Limit(100, "--max-trials", "--max-trials"), Limit(7200.0, "--cpu-hours", "--cpu-hours")
+    n = len(planted.trained)
+    assert _rest(Budget(trials=trials, cpu_hours=hours), planted.points) == Budget(
+        trials=replace(trials, value=100 - n), cpu_hours=hours
+    )
