@@ -71,9 +71,10 @@ class SweepRun:
         if runs:
             self._run = min(runs, key=lambda run: (run.tags.get(WRITER_TAG) != self._writer, run.run_id))
         else:
-            tags = {"sweep": self._sweep.name, **source_tags(self._sweep.command), **self._parent_tags(), **writer}
+            tags = {"sweep": self._sweep.name, **source_tags(self._sweep.command), **writer}
             self._run = self._client.create_run(self._sweep.name, tags)
-        self._client.log(self._run.run_id, tags={NOTE_TAG: description(self._sweep, {}), **writer})
+        tags = {NOTE_TAG: description(self._sweep, {}), **self._parent_tags(), **writer}
+        self._client.log(self._run.run_id, tags=tags)
         if self._run.status != "RUNNING":
             self._client.update(self._run.run_id, status="RUNNING")
             self._run.status = "RUNNING"

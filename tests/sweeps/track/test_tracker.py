@@ -46,6 +46,18 @@ def test_a_sweep_is_one_parent_with_a_child_for_each_trial(tmp_path: Path, mlflo
     assert {run.info.run_name for run in children} == names
 
 
+def test_the_last_step_of_a_search_is_a_run_within_that_of_the_search(tmp_path: Path, mlflow_uri: str) -> None:
+    search, last = (write_trial(tmp_path, seed=seed) for seed in (1, 2))
+    final = replace(MASKS, name="masks_final", within=MASKS.name)
+    for sweep, folder in ((MASKS, search), (final, last)):
+        with tracker(mlflow_uri, {folder.identity: "box"}, sweep) as shipping:
+            shipping.finish([folder], {})
+    whole, part = parent_of(mlflow_uri), parent_of(mlflow_uri, final.name)
+    assert part.data.tags["mlflow.parentRunId"] == whole.info.run_id
+    assert "mlflow.parentRunId" not in whole.data.tags
+    assert run_of(mlflow_uri, last).data.tags["mlflow.parentRunId"] == part.info.run_id
+
+
 def test_a_damaged_or_odd_trial_and_a_run_tagged_by_hand_do_not_keep_the_others_from_the_server(
     tmp_path: Path, mlflow_uri: str
 ) -> None:
