@@ -10,7 +10,7 @@ from functools import partial
 from rich.console import Console
 
 from mucon.configuration import flatten
-from mucon.errors import EXIT_OK, EXIT_PARTIAL
+from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL
 from storage.fencing import SupersededError, Writer
 from sweeps.service.driver import Options, run_plan
 from sweeps.service.plan.sweep_folder import hold
@@ -116,7 +116,7 @@ def _run_last_step(points: PointPlan, history: SearchHistory, options: Options, 
     say(console, f"\n{plan.name}: {plan.title}; the first look at the test part")
     status = run_plan(plan, trials, replace(options, info=info, budget=_rest(options.budget, points)), console)
     fresh = fresh_scores(plan, plan.read_results())
-    if fresh == history.fresh:
+    if fresh == history.fresh or status == EXIT_INTERRUPTED:
         return status
     with _writing(points, partial(say, console)) as writer:
         tracked = Tracked(points.plan.tracked, options.info, options.tracking_uri, partial(say, console))
@@ -134,6 +134,8 @@ def _run_last_step(points: PointPlan, history: SearchHistory, options: Options, 
 
 def _rest(budget: Budget, points: PointPlan) -> Budget:
     """What the search has left of the limits that hold for all commands together."""
+    if not budget.limits:
+        return budget
     used = sum(read_all_usage(points.folder).values(), Usage())
 
     def less(limit: Limit | None, amount: float) -> Limit | None:
