@@ -9,16 +9,24 @@ from pathlib import Path
 import pytest
 
 import mucon
+from mucon.config import TrainConfig
 from mucon.export import folder as exported
 from mucon.library import load_predictor
+from mucon.videos import videos_of
+from storage import open_store
 from sweeps.service.cli import main
-from sweeps.service.plan.plan import read_plan
+from sweeps.service.plan.plan import make_plan, read_plan
+from sweeps.service.run.worker import run_trial
+from sweeps.service.spec.columns import Variant
+from sweeps.service.spec.experiment import Experiment
 from sweeps.service.tables.chosen import chosen
 from sweeps.service.tables.standing import Standing
+from sweeps.service.trials.folder import State
 from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import ResultsFolder
-from tests.helpers.exported import changed
+from tests.helpers.exported import changed, frame_log_probs
 from tests.helpers.refusals import refused
+from tests.sweeps import small
 from tests.sweeps.conftest import Finished
 
 
@@ -87,6 +95,43 @@ def test_unknown_names_are_refused(standing: Standing, choice: dict[str, str], r
     choice = {"metric": "full.mof", "split": "1", **choice}
     with refused(rule, place):
         chosen(standing, **choice)
+
+
+def test_the_seeds_of_a_row_are_exported_as_the_mean_of_their_log_probabilities(tiny_store: Path, tmp_path: Path):
+    results = ResultsFolder.at(tmp_path / "results")
+    rows = tuple(
+        Variant(labels=(name,), settings={"loss.smoothing": value}) for name, value in (("a", 0.1), ("b", 9.0))
+    )
+    plan, trials = make_plan(
+        Experiment(name="two", title="Two rows", label_titles=("Row",), variants=rows),
+        store=tiny_store,
+        base=lambda *_: TrainConfig(),
+        settings=small.TINY,
+        seeds=(1, 2, 3),
+        splits=("1",),
+        results=results,
+    )
+    plan.write()
+    of_a = [cell for cell in plan.cells if cell.variant.name == "a"]
+    for cell in of_a:
+        assert run_trial(trials[cell.key], results, device="cpu").state is State.FINISHED
+    line = ["export", "two", "--ensemble", "--results", str(results.path), "--out", str(tmp_path / "model")]
+    assert main(None, line) == 0
+    record = json.loads((tmp_path / "model" / exported.RECORD).read_text())
+    assert {one["run"] for one in record["members"]} == {cell.identity for cell in of_a}
+    members = [load_predictor(results.trial(one["run"]).path, "cpu") for one in record["members"]]
+    model = mucon.load(tmp_path / "model", "cpu")
+    right = []
+    for video in videos_of(open_store(tiny_store), "1", "test"):
+        features = video.features()
+        mean = sum(frame_log_probs(member, features) for member in members) / len(members)
+        labels = model.predict(features, "frames").labels
+        assert list(labels) == [model.actions[i] for i in mean.argmax(dim=1)]
+        right += [label == model.actions[i] for label, i in zip(labels, video.frame_labels(), strict=True)]
+    scores = {(one["prediction"], one["metric"]): one for one in record["scores"]}
+    mof = scores["frames", "mof"]
+    assert mof["value"] == pytest.approx(sum(right) / len(right))
+    assert (mof["over_seeds"]["n"], set(mof["runs"])) == (3, {cell.identity for cell in of_a})
 
 
 def test_one_seed_makes_no_ensemble(standing: Standing):
