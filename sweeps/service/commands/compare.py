@@ -23,13 +23,16 @@ def add(commands: Any) -> None:
             "Compares trained models with the first one: the recorded facts in which they differ, the metrics with "
             "Wilcoxon's signed-rank test over subjects, or over videos if the store has no subjects, the spread over "
             "the seeds of their rows, the videos and the actions that differ most. A model is a trial, a run of `mucon "
-            "train`, an exported folder, or SWEEP:ROW, all seeds of a row on a split. A trial has the scores of its "
-            "first evaluation; runs and exported folders are scored now."
+            "train`, an exported folder, models:/NAME@ALIAS, or SWEEP:ROW, all seeds of a row on a split. A trial has "
+            "the scores of its first evaluation; runs, exported folders and registered models are scored now."
         ),
         epilog="example: mucon-sweeps compare 1f0c52d4a9e37b86 58591acea081f2d3 --html why.html",
     )
     parser.add_argument(
-        "models", nargs="+", metavar="MODEL", help="identity of a trial, its directory, a run, or SWEEP:ROW; at least 2"
+        "models",
+        nargs="+",
+        metavar="MODEL",
+        help="identity of a trial, a folder, models:/NAME@ALIAS, or SWEEP:ROW; at least 2",
     )
     parser.add_argument(
         "--prediction",

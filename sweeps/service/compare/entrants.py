@@ -21,6 +21,8 @@ Segments = Mapping[str, Mapping[str, Any]]
 
 COMPARED = "compared"
 """Key of the compared prediction in `Entrant.per_video`."""
+REGISTERED = "models:/"
+"""Beginning of the address of a registered model."""
 MAIN = "full"
 """The prediction that is compared by default, where there is one."""
 
@@ -113,11 +115,12 @@ def entrant(
     split: str = "1",
     store: Path | None = None,
 ) -> Entrant:
-    """The trial, run, exported model or row that a text names.
+    """The trial, run, exported or registered model or row that a text names.
 
     Args:
         results: the results folder.
-        text: identity or directory of a trial, folder of a run or of an exported model, or `SWEEP:ROW`.
+        text: identity or directory of a trial, folder of a run or of an exported model, address of a registered model,
+            or `SWEEP:ROW`.
         prediction: the compared prediction; by default that of the row, else `full`, or the first one without it.
         split: split of a row.
         store: where a run is scored; by default the store it was trained on.
@@ -138,12 +141,17 @@ def entrant(
 
 def _alone(results: ResultsFolder, text: str, store: Path | None) -> Entrant:
     """A trial with the other seeds of its row, or a model outside of results folders."""
+    folder = Path(text)
+    if text.startswith(REGISTERED):
+        from sweeps.service.track.registry import fetch_once
+
+        folder = fetch_once(text, results.path)
     try:
-        reading = TrialReading(results.find_trial(text))
+        reading = TrialReading(results.find_trial(str(folder)))
     except InputError:
-        if not exists(of_run(Path(text))):
+        if not exists(of_run(folder)):
             raise
-        scored = _scored(Path(text), store)
+        scored = replace(_scored(folder, store), name=text)
         return Entrant(name=text, trainings=(scored,), prediction=_main(scored))
     result = reading.first_result
     if result is None:

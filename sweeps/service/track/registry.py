@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +19,9 @@ from sweeps.service.track.server import ServerError, checked_uri, unreachable
 from sweeps.service.track.tracker import TRACKING_EXPERIMENT
 from sweeps.service.trials.results_folder import ResultsFolder
 
-MODEL_FOLDER = "data/model"
+EXPORTED_NAME = "model"
+"""Name of an exported folder that is registered: MLflow keeps it."""
+MODEL_FOLDER = f"data/{EXPORTED_NAME}"
 """The exported folder in MLflow's, which calls it data."""
 if TYPE_CHECKING:
     from sweeps.service.track.client import Client
@@ -53,7 +54,7 @@ def promote(
     """Registers an exported model, unless a version with the same files exists, and moves an alias to it.
 
     Args:
-        exported: an exported folder.
+        exported: an exported folder named `EXPORTED_NAME`.
         name: name of the registered model; it is created if the server has none.
         alias: the alias.
         trials: identities of the trials whose weights it has; the first one's run becomes the version's source.
@@ -88,9 +89,7 @@ def promote(
         with tempfile.TemporaryDirectory() as scratch:
             from sweeps.service.track.served import write_served
 
-            model = Path(scratch, MODEL_FOLDER)
-            shutil.copytree(exported, model)
-            write_served(model, Path(scratch, "served"))
+            write_served(exported, Path(scratch, "served"))
             description = version_description(exported)
             version = client.register(runs[0].run_id, Path(scratch, "served"), name, every, description)
         client.set_alias(name, alias, version.version)
@@ -118,15 +117,17 @@ def fetch(reference: str, target: Path, uri: str, results: ResultsFolder, *, rep
         return version
 
 
-def fetch_once(reference: str) -> Path:
+def fetch_once(reference: str, folder: Path = Path("results")) -> Path:
     """The exported folder of a registered model in the user's cache, where it is copied at its first use.
 
-    The tracking server is that of MLFLOW_TRACKING_URI, or else the file in the folder `results`.
+    Args:
+        reference: as for `fetch`.
+        folder: the results folder, whose file is the tracking server unless MLFLOW_TRACKING_URI names one.
 
     Raises:
         InputError: as `fetch`.
     """
-    results = ResultsFolder.at(Path("results"))
+    results = ResultsFolder.at(folder)
     uri = os.environ.get("MLFLOW_TRACKING_URI") or results.tracking_uri
     with _found(reference, uri, results) as (client, version):
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

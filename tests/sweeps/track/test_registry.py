@@ -148,6 +148,22 @@ def test_an_address_is_loaded_from_a_cache_that_a_damaged_file_does_not_spoil(
     assert mucon.load("models:/mucon@champion", "cpu").dim == mucon.load(folder, "cpu").dim
 
 
+def test_a_registered_model_is_compared_as_its_exported_folder_and_its_trial(
+    registered: Registered, fetched: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (member,) = json.loads((fetched / exported.RECORD).read_text())["members"]
+    capsys.readouterr()
+    words = registered.command("compare", "models:/mucon@champion", str(fetched), member["run"], "--json")
+    assert main(None, words) == 0
+    pairs = json.loads(capsys.readouterr().out)["pairs"]
+    assert [pair["comparable"] for pair in pairs] == [True, True]
+    assert {one["first"] - one["second"] for pair in pairs for one in pair["videos"]} == {0.0}
+    assert main(None, registered.command("compare", "models:/mucon@nobody", str(fetched))) == 2
+
+
 @pytest.mark.parametrize(
     ("reference", "rule"),
     [("models:/mucon@nobody", "unknown"), ("models:/other/1", "unknown"), ("models:/mucon/9", "unknown")]

@@ -37,7 +37,7 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Registers the best trial or an ensemble."""
-    from sweeps.service.track.registry import check_name, promote
+    from sweeps.service.track.registry import EXPORTED_NAME, check_name, promote
     from sweeps.service.trials.results_folder import ResultsFolder
 
     check_name("--alias", options.alias)
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     results, console = ResultsFolder.at(options.results), new_console()
     uri = tracking_uri(options.tracking_uri, results)
     with tempfile.TemporaryDirectory() as scratch:
-        exported = Path(scratch, options.model)
+        exported = Path(scratch, EXPORTED_NAME)
         cells = write_chosen(options, exported)
         trial = results.reading(cells[0].identity).trial
         facts = {
