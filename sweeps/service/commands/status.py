@@ -232,8 +232,9 @@ def _time(status: SweepStatus) -> str:
         ended = status.since and time.strftime("%Y-%m-%d %H:%M", time.localtime(status.since))
         return f"; last trial ended {ended}" if ended else ""
     since = "" if status.since is None else f"; for {clock(time.time() - status.since)}"
+    slots = "" if status.at_a_time is None else f", {status.at_a_time} at a time"
     left = "" if status.left is None else f", about {clock(status.left)} left"
-    return f"{since}{left}; {status.runner}"
+    return f"{since}{slots}{left}; {status.runner}"
 
 
 def _line(cell: CellStatus, *, with_table: bool) -> str:

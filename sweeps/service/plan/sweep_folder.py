@@ -28,7 +28,7 @@ from sweeps.service.trials.json_files import (
     write_json,
 )
 from sweeps.service.trials.lease import Holder, Lease
-from sweeps.service.trials.results_folder import STOP_FILE, ResultsFolder
+from sweeps.service.trials.results_folder import SLOTS_FILE, STOP_FILE, ResultsFolder
 
 FORMAT_VERSION = 1
 FILE = "sweep.json"
@@ -216,8 +216,9 @@ def hold(results: ResultsFolder, name: str, tell: Callable[[str], None] | None =
             "wait for it, or name another --results folder",
         )
         raise InputError(Problem(rule="busy", place=str(results.path), value=name, message=message, hint=hint))
-    with contextlib.suppress(OSError):
-        (scratch / STOP_FILE).unlink(missing_ok=True)  # of an earlier process
+    with contextlib.suppress(OSError):  # files of an earlier process
+        for name in (STOP_FILE, SLOTS_FILE):
+            (scratch / name).unlink(missing_ok=True)
     return held
 
 

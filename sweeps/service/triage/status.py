@@ -5,9 +5,11 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from mucon.configuration import flatten
@@ -22,7 +24,7 @@ from sweeps.service.trials.cell_results import CellResult
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.journal import milliseconds
 from sweeps.service.trials.reading import TrialReading
-from sweeps.service.trials.results_folder import ResultsFolder
+from sweeps.service.trials.results_folder import SLOTS_FILE, ResultsFolder
 
 
 class CellState(StrEnum):
@@ -123,6 +125,7 @@ class SweepStatus:
         state: state of the whole.
         runner: process that is running the sweep; None if none is.
         since: start of the run if one is running, otherwise the last end of a trial; seconds since 1970, or None.
+        at_a_time: number of trials that can run at a time; None if no process runs it or before its trials start.
         left: estimated seconds until all trials have ended; None if no process runs it or the speed is unknown.
         cells: its cells, each trial and evaluation once.
         failures: groups of failed trials.
@@ -133,6 +136,7 @@ class SweepStatus:
     state: SweepState
     runner: str | None
     since: float | None
+    at_a_time: int | None
     left: float | None
     cells: tuple[CellStatus, ...]
     failures: tuple[FailureGroup, ...]
@@ -219,6 +223,7 @@ def _status(plan: Plan, sweeps: Mapping[str, set[str]]) -> SweepStatus:
         state=state,
         runner=None if runner is None else str(runner),
         since=max(ends, default=None) if runner is None else _started(plan),
+        at_a_time=None if runner is None else _at_a_time(plan.results.running(plan.name)),
         left=None if runner is None else _left(cells, seconds),
         cells=cells,
         failures=group_failures(
@@ -241,6 +246,12 @@ def _started(plan: Plan) -> float | None:
     except InputError:
         return None
     return None if record is None else record.started
+
+
+def _at_a_time(scratch: Path) -> int | None:
+    with suppress(OSError, ValueError):
+        return int((scratch / SLOTS_FILE).read_text(encoding="utf-8"))
+    return None
 
 
 def _left(cells: Sequence[CellStatus], seconds: Sequence[float]) -> float | None:

@@ -14,6 +14,8 @@ from sweeps.service.trials.reading import TrialReading
 
 STOP_FILE = "stop"
 """File in a running sweep's scratch directory that asks its workers to write a checkpoint and stop, and may say why."""
+SLOTS_FILE = "slots"
+"""File there with the number of trials that run at a time."""
 
 
 def ask_to_stop(stop_file: Path, reason: str) -> None:

@@ -15,7 +15,7 @@ from sweeps.service.triage.status import CellStatus, sweep_status
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import FORMAT_VERSION
 from sweeps.service.trials.journal import Journal
-from sweeps.service.trials.results_folder import STOP_FILE, ResultsFolder
+from sweeps.service.trials.results_folder import SLOTS_FILE, STOP_FILE, ResultsFolder
 from tests.helpers.planted_sweeps import Unfinished, make_sweep
 from tests.helpers.refusals import refused
 from tests.helpers.trial_folders import write_trial
@@ -221,8 +221,13 @@ def test_a_running_sweep_is_asked_to_stop_and_others_are_refused(
         assert str(os.getpid()) in capsys.readouterr().out
         assert (results.running("one") / STOP_FILE).exists()
         assert sweep_status(results, "one").runner is not None
+        assert sweep_status(results, "one").at_a_time is None
+        (results.running("one") / SLOTS_FILE).write_text("7")
+        assert main(arguments=["status", *where]) == 3
+        assert ", 7 at a time" in capsys.readouterr().out
     with hold(results, "one"):
         assert not (results.running("one") / STOP_FILE).exists(), "it stopped an earlier process"
+        assert sweep_status(results, "one").at_a_time is None
 
 
 def test_a_metric_of_every_epoch_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,7 @@ from sweeps.service.run.worker import Outcome
 from sweeps.service.triage.causes import Cause
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import State
+from sweeps.service.trials.results_folder import SLOTS_FILE
 from sweeps.service.trials.trial import Trial
 
 RETRIES = {"died": 2, "lost": 3, "memory": 1, "terminated": 20}
@@ -109,6 +110,11 @@ class Dispatch:
         identities = {trial.identity for job in self._jobs.values() if job.running for trial in job.pending.values()}
         folders = [self._workplace.results.trial(identity).path for identity in identities]
         return {pid for folder in folders if (pid := lease.frozen(folder)) is not None}
+
+    def record_slots(self, at_a_time: int) -> None:
+        """Records how many trials run at a time."""
+        with contextlib.suppress(OSError):  # only `status` reads it
+            (self._workplace.scratch / SLOTS_FILE).write_text(str(at_a_time), encoding="utf-8")
 
     def next_config(self) -> dict[str, Any] | None:
         """The config of Tune's next trial; None if there is none at the moment."""

@@ -185,10 +185,11 @@ class _Session:
         self._at_most = min(inside, self._most or inside)
         if slots == before:
             return
+        at_a_time = min(slots, self._most or slots)
+        dispatch.record_slots(at_a_time)
         if not slots:
             self._listener.note("no node can run a trial now; waiting for one")
         elif before is not None:
-            at_a_time = min(slots, self._most or slots)
             self._listener.note(f"now {at_a_time} at a time, as nodes have joined or left")
 
     def _stopped(self) -> Ending | None:

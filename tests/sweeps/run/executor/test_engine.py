@@ -21,7 +21,7 @@ from sweeps.service.run.resources import Resources
 from sweeps.service.run.source import Exhausted, PlannedTrials, Training
 from sweeps.service.run.worker import Outcome
 from sweeps.service.trials.folder import State
-from sweeps.service.trials.results_folder import ResultsFolder
+from sweeps.service.trials.results_folder import SLOTS_FILE, ResultsFolder
 from sweeps.service.trials.trial import Trial
 from tests.sweeps import small
 
@@ -116,10 +116,12 @@ def test_a_plan_runs_each_training_with_all_its_evaluations(tiny_store: Path, tm
 
     results = ResultsFolder(tmp_path / "results")
     workplace = Workplace(results=results, scratch=results.running("plan"), device="cpu")
+    workplace.scratch.mkdir(parents=True)
     trials = [small.make_trial(tiny_store, training__epochs=2, decoding__beam=beam) for beam in (1, 2)]
     listener = Recorded()
     assert run_trials(PlannedTrials(trials), workplace, ONE, listener) == Ending()
     assert listener.outcomes == [(trial.key, Outcome(State.FINISHED)) for trial in trials]
+    assert int((workplace.scratch / SLOTS_FILE).read_text()) >= 1
     assert listener.epochs[-1] == (trials[0].key, 2)
     (epochs,) = small.epochs(results.path).values()
     assert epochs == [1, 2]
@@ -239,7 +241,7 @@ WAITING = """
     from sweeps.service.run.executor.workplace import Workplace
     from sweeps.service.run.resources import Resources
     from sweeps.service.run.source import Exhausted
-    from sweeps.service.trials.results_folder import ResultsFolder
+    from sweeps.service.trials.results_folder import SLOTS_FILE, ResultsFolder
     from tests.sweeps import small
 
     class UntilItHasEnded:
