@@ -65,6 +65,7 @@ class Options:
         started: when the command began, on the monotonic clock.
         notify: address that receives notices; it may contain a secret.
         stop_after_failures: number of trainings that fail with one cause after which the sweep stops; None: it goes on.
+        system_metrics: whether trials record what they use of their machine with each epoch.
     """
 
     device: str
@@ -79,6 +80,7 @@ class Options:
     started: float = field(default_factory=time.monotonic)
     notify: str | None = None
     stop_after_failures: int | None = None
+    system_metrics: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,6 +277,7 @@ def _train(
         mark=mark,
         facts=own_facts(plan.store),
         sweep=plan.folder,
+        system_metrics=options.system_metrics,
     )
     stopping = StopAfterFailures(source, options.stop_after_failures, folder.reading, workplace.stop_file)
     with (

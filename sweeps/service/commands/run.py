@@ -248,6 +248,9 @@ def script_parser(sweep: Sweep, program: str | None) -> Parser:
     add_tracking_uri(tracking)
     add_tracking(tracking)
     tracking.add_argument(
+        "--system-metrics", action="store_true", help="record CPU, memory and GPU memory of the trials with each epoch"
+    )
+    tracking.add_argument(
         "--notify", metavar="URL", help="post a JSON document when something happens (default: $MUCON_NOTIFY)"
     )
     return parser

@@ -300,7 +300,8 @@ class _Attempt:
         return self.should_stop()
 
     def _epoch_done(self, epoch: EpochReport) -> None:
-        self.journal.epoch(epoch.epoch, {k: v for k, v in epoch.metrics().items() if math.isfinite(v)})
+        metrics = {**epoch.metrics(), **(self.account.system() if self.account else {})}
+        self.journal.epoch(epoch.epoch, {k: v for k, v in metrics.items() if math.isfinite(v)})
         self.report(epoch)
 
     def _evaluate(self, store: Store, predictor: Predictor, weights: str) -> None:

@@ -126,6 +126,7 @@ class Asked:
             started=self.started,
             notify=notify,
             stop_after_failures=options.stop_after_failures,
+            system_metrics=options.system_metrics,
             **more,
         )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,11 +57,13 @@ class Account:
         sweep: directory of the sweep that runs the trial.
         cpus: cores of the trial.
         gpus: GPUs of the trial.
+        system: returns further metrics of an epoch, see `SystemUse`; by default none.
     """
 
     sweep: Path
     cpus: float
     gpus: float
+    system: Callable[[], Mapping[str, float]] = dict
 
     @contextlib.contextmanager
     def metered(self, identity: str, confirm: Callable[[], None], every: float = HEARTBEAT_SECONDS) -> Iterator[None]:

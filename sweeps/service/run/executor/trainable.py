@@ -14,6 +14,7 @@ from ray import tune
 
 from mucon.device import limit_gpu_memory
 from mucon.training import EpochReport
+from sweeps.service.run.budget.system import SystemUse
 from sweeps.service.run.budget.usage import Account
 from sweeps.service.run.executor.cores import shared_cores
 from sweeps.service.run.executor.leaving import Here, here, running
@@ -70,7 +71,8 @@ def train_trial(config: dict[str, Any]) -> None:
             checked[:] = [now, bool(node.reason) or stop.exists()]
         return bool(checked[1])
 
-    account = None if workplace.sweep is None else Account(sweep=workplace.sweep, cpus=cpus, gpus=gpus)
+    system = SystemUse() if workplace.system_metrics else dict
+    account = None if workplace.sweep is None else Account(sweep=workplace.sweep, cpus=cpus, gpus=gpus, system=system)
     total = config.get("local", 0)
     report = _Reports(key)
     with running():

@@ -32,6 +32,7 @@ class Workplace:
         checkpoint_seconds: seconds between two checkpoints of a trial; 0: one after every epoch.
         command: the command line to record.
         sweep: directory of the sweep, in which trials record what they use; None if they do not.
+        system_metrics: whether trials record what they use of their machine with each epoch.
         mark: a file that only the results folder of this sweep contains; None if workers do not look for it.
         facts: the driver's `preflight.own_facts`, with which a worker compares what it sees if there is a mark.
         environment: the `GPU_VARIABLES` that are set where the sweep is started; the workers set them too.
@@ -43,6 +44,7 @@ class Workplace:
     checkpoint_seconds: float = CHECKPOINT_SECONDS
     command: str = ""
     sweep: Path | None = None
+    system_metrics: bool = False
     mark: Path | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(
@@ -69,6 +71,7 @@ class Workplace:
             "checkpoint_seconds": self.checkpoint_seconds,
             "command": self.command,
             "sweep": self.sweep and str(self.sweep),
+            "system_metrics": self.system_metrics,
             "mark": self.mark and str(self.mark),
             "facts": self.facts,
             "environment": self.environment,

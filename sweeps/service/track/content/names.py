@@ -18,10 +18,14 @@ def curve_name(name: str) -> str:
 
     >>> curve_name("loss.total"), curve_name("progress.full.mof"), curve_name("learning_rate")
     ('train/loss/total', 'train/score/full.mof', 'train/learning_rate')
+    >>> curve_name("system.cpu_percent")  # MLflow's pages have a tab for this group
+    'system/cpu_percent'
     """
     group, dot, rest = name.partition(".")
     if not (group and dot and rest):
         return f"train/{name}"
+    if group == "system":
+        return f"{group}/{rest}"
     return f"train/{'score' if group == 'progress' else group}/{rest}"
 
 

@@ -213,6 +213,26 @@ def test_a_worker_on_a_gpu_is_limited_to_the_share_of_its_trial(
     assert shares == [0.25]
 
 
+def test_a_trial_that_is_asked_records_what_it_uses_of_its_machine(
+    tiny_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_ray_environment()
+    from sweeps.service.run.executor import trainable
+    from sweeps.service.run.executor.workplace import Workplace
+
+    results, shares = ResultsFolder(tmp_path), {"scratch": tmp_path, "device": "cpu", "sweep": tmp_path / "sweep"}
+    outside_tune(monkeypatch, trainable, gpus=0.0)
+    measured = []
+    for asked, seed in ((False, 1), (True, 2)):
+        trial = small.make_trial(tiny_store, seed=seed)
+        workplace = Workplace(results=results, **shares, system_metrics=asked)
+        trainable.train_trial(workplace.request((trial,)))
+        epochs = [one["metrics"] for one in small.journals(tmp_path)[trial.identity] if one["kind"] == "epoch"]
+        measured += [{name: value for name, value in one.items() if name.startswith("system.")} for one in epochs]
+    assert measured[:3] == [{}] * 3
+    assert all(one["system.cpu_percent"] > 0 and one["system.memory_megabytes"] > 50 for one in measured[3:])
+
+
 def test_a_trial_that_has_ended_takes_no_memory() -> None:
     set_ray_environment()
     from ray.tune.experiment import Trial as TuneTrial
