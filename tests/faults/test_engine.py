@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -177,7 +178,11 @@ def test_a_frozen_worker_is_ended_once_its_lease_has_expired_and_its_trial_resum
     results, log = tmp_path / "results", tmp_path / "log"
     with small.started(line_of("frozen", tiny_store, tmp_path, results), log) as driver:
         small.wait_until(lambda: trained(results) >= 2)
-        os.kill(worker_of(results), signal.SIGSTOP)
+        frozen = worker_of(results)
+        os.kill(frozen, signal.SIGSTOP)
+        for path in results.glob("trials/*/lease-*.json"):
+            if json.loads(path.read_text())["pid"] == frozen:
+                os.utime(path, (0, 0))  # as after the duration of the lease
         assert driver.wait(180) == 0
     assert "frozen" in log.read_text()
     check_whole(results, undisturbed)
