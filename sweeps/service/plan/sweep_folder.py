@@ -211,14 +211,12 @@ def hold(results: ResultsFolder, name: str, tell: Callable[[str], None] | None =
 
     held = lease.acquire_when_free(scratch, renewed=lives)
     if held is None:
-        message, hint = (
-            f"sweep {name} is already running ({owners[-1]})",
-            "wait for it, or name another --results folder",
-        )
+        message = f"sweep {name} is already running ({owners[-1]})"
+        hint = "wait for it, or name another --results folder"
         raise InputError(Problem(rule="busy", place=str(results.path), value=name, message=message, hint=hint))
-    with contextlib.suppress(OSError):  # files of an earlier process
-        for name in (STOP_FILE, SLOTS_FILE):
-            (scratch / name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        for left in (STOP_FILE, SLOTS_FILE):  # of an earlier process
+            (scratch / left).unlink(missing_ok=True)
     return held
 
 
