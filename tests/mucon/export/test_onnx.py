@@ -196,7 +196,7 @@ def test_a_network_without_onnx_form_is_refused_and_leaves_nothing(tmp_path: Pat
     class Strange(FrameClassifier):
         def __init__(self) -> None:
             super().__init__()
-            self.weight = nn.Parameter(torch.zeros(1))
+            self.weight = nn.Parameter(torch.zeros(1000))
 
     config = method_named("ms_tcn").config()
     monkeypatch.setattr(type(config.network), "build", lambda *_: Strange())
