@@ -12,6 +12,7 @@ from sweeps.service.search.points import SearchHistory
 from sweeps.service.search.rules import optimism
 from sweeps.service.spec.columns import Column
 from sweeps.service.stats.comparisons import Comparison
+from sweeps.service.stats.significance import MIN_SEEDS
 from sweeps.service.stats.summary import Summary
 from sweeps.service.tables.notes import Notes
 from sweeps.service.tables.table import Row, Table
@@ -128,10 +129,9 @@ def sentences(column: Column, points: Sequence[Fresh]) -> Iterator[str]:
             "chosen by its score, so that this is what the two parts and the size of the training part make"
         )
     if not any(_is_better(point) for point in scored):
-        yield (
-            "the fresh seeds show no point that is better than the base configuration: the differences between the "
-            "rows lie within the noise of the seeds"
-        )
+        few = min(point.fresh.n for point in scored if point.fresh is not None) < MIN_SEEDS
+        why = f"fewer than {MIN_SEEDS} seeds cannot tell rows apart" if few else "the differences may be noise"
+        yield f"the fresh seeds do not show that a point is better than the base configuration: {why}"
 
 
 def comma_separated(points: Sequence[Fresh], final: Table) -> str:
