@@ -20,8 +20,9 @@ def interruptions(stop: Path) -> Iterator[Callable[[], bool]]:
     """The first SIGINT, SIGTERM or SIGHUP creates the file `stop`; the next SIGINT or SIGTERM raises KeyboardInterrupt.
 
     Yields a function that returns whether a stop was requested, by a signal or by another process that created the
-    file. A closed terminal sends several SIGHUPs, which are one interruption; a SIGHUP that is ignored, as under nohup,
-    stays ignored. Does nothing to signals outside the main thread, which alone can have handlers.
+    file. A closed terminal sends several SIGHUPs, which are one interruption: those that arrive after the block, while
+    the report is written, are ignored. A SIGHUP that is ignored, as under nohup, stays ignored. Does nothing to signals
+    outside the main thread, which alone can have handlers.
     """
     asked: list[float] = []
 
@@ -48,4 +49,4 @@ def interruptions(stop: Path) -> Iterator[Callable[[], bool]]:
         yield lambda: bool(asked) or stop.exists()
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if asked and number == signal.SIGHUP else handler)

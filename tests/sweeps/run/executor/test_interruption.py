@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sweeps.service.run.executor import interruption
 from sweeps.service.run.executor.interruption import interruptions
+
+
+@pytest.fixture(autouse=True)
+def hangups() -> Iterator[None]:
+    """Gives SIGHUP its effect back."""
+    before = signal.getsignal(signal.SIGHUP)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 def send(*numbers: signal.Signals) -> None:
@@ -30,6 +39,8 @@ def test_a_closed_terminal_and_a_signal_that_is_sent_twice_are_one_interruption(
     monkeypatch.setattr(interruption, "BURST_SECONDS", 0.0)
     with interruptions(tmp_path / "other"):
         send(signal.SIGHUP, signal.SIGHUP)
+    send(signal.SIGHUP)  # while the report is written
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     with pytest.raises(KeyboardInterrupt), interruptions(stop):
         send(signal.SIGHUP, signal.SIGINT)
 
