@@ -136,8 +136,11 @@ def run_plan(
     grows = growth is not None and not growth.is_over(plan, results)
     if _missing(results, trials) or grows or not is_settled:
         try:
-            with nullcontext() if is_held else hold(plan.results, plan.name, partial(say, console)):
-                ran = _run_alone(RunningPlan(plan, trials, results), growth if grows else None, options, console)
+            with (
+                nullcontext() if is_held else hold(plan.results, plan.name, partial(say, console)),
+                marked(plan.results, plan.name) as mark,
+            ):
+                ran = _run(RunningPlan(plan, trials, results), growth if grows else None, options, mark, console)
         except Exception as error:
             if cause_of(error, plan.results.path) is not Cause.STORAGE:
                 raise
@@ -171,14 +174,8 @@ def _missing(results: Mapping[str, CellResult], trials: Mapping[str, Trial]) -> 
     return [trials[key] for key in keys_to_run(results)]
 
 
-def _run_alone(running: RunningPlan, growth: Growth | None, options: Options, console: Console) -> Ran:
-    """Runs a plan whose lease is held, so that no other process runs it at the same time."""
-    with marked(running.plan.results, running.plan.name) as mark:
-        return _run(running, growth, options, mark, console)
-
-
 def _run(running: RunningPlan, growth: Growth | None, options: Options, mark: Path, console: Console) -> Ran:
-    """Runs the missing trials and ships them meanwhile; then prints the tables, and ships the report."""
+    """Runs the missing trials of a sweep whose lease is held, and ships them; then prints and ships the tables."""
     plan, missing = running.plan, _missing(running.results, running.trials)
     begins = bool(missing) or growth is not None
     tracked = Tracked(plan.tracked, options.info, options.tracking_uri, lambda line: say(console, line))
