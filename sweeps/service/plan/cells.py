@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,8 +12,9 @@ from mucon.errors import InputError, Problem
 from mucon.method import training_of
 from mucon.methods import method_named
 from mucon.videos import ScoredPart
-from sweeps.service.spec.columns import Variant
+from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Collection, Experiment
+from sweeps.service.trials.cell_results import CellResult
 from sweeps.service.trials.trial import Trial, TrialSettings
 
 
@@ -33,6 +35,22 @@ class Cell:
 
     def __str__(self) -> str:
         return f"{self.variant.name}, split {self.split}, seed {self.seed}"
+
+
+def split_mean(cells: Iterable[Cell], results: Mapping[str, CellResult], column: Column) -> float | None:
+    """Mean over the splits of what a column shows of a training.
+
+    Args:
+        cells: the training on each split.
+        results: states and scores by key.
+        column: the score.
+
+    Returns:
+        The mean; None without a value on one of the splits.
+    """
+    values = [results[cell.key].value(*column.of(cell.variant)) for cell in cells]
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if len(known) == len(values) else None
 
 
 def settings_by_method(

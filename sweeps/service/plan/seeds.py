@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from mucon.errors import InputError, Problem
 from mucon.metrics.catalogue import SCALES
-from sweeps.service.plan.cells import Cell
+from sweeps.service.plan.cells import Cell, split_mean
 from sweeps.service.plan.plan import Part
 from sweeps.service.spec.columns import Column
 from sweeps.service.spec.experiment import Experiment
@@ -73,7 +72,7 @@ def seeds_by_row(
         groups[cell.variant.labels].setdefault(cell.seed, []).append(cell)
     outcomes: dict[tuple[str, ...], SeedOutcomes] = {
         labels: {
-            seed: _value(group, results, column)
+            seed: split_mean(group, results, column)
             for seed, group in seeds.items()
             if all(cell.key in results and not waits(cell.key) for cell in group)
         }
@@ -122,10 +121,3 @@ def needed(
 def compared_column(experiment: Experiment) -> Column | None:
     """The column by which a rule compares rows: the first one that is tested."""
     return next((column for column in experiment.columns if column.is_tested), None)
-
-
-def _value(cells: Collection[Cell], results: Mapping[str, CellResult], column: Column) -> float | None:
-    """Mean of a seed over the splits; None without a value on one of them."""
-    values = [results[cell.key].value(*column.of(cell.variant)) for cell in cells]
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if len(known) == len(values) else None

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from mucon.errors import InputError
 from storage.fencing import ALONE, Writer
-from sweeps.service.plan.cells import Cell
+from sweeps.service.plan.cells import Cell, split_mean
 from sweeps.service.plan.running import RunningPlan
 from sweeps.service.run.source import Exhausted, Training
 from sweeps.service.run.worker import Outcome
@@ -183,7 +182,7 @@ class SearchGrowth:
             if bad is not None:
                 self._queue.ended(job, bad.reason or str(bad.state))
             else:
-                self._queue.ended(job, measured_of(self._points.search, cells, results) or "a score is undefined")
+                self._queue.ended(job, measured_of(self._points.search, cells, self._results) or "a score is undefined")
             self._record()
 
 
@@ -206,15 +205,9 @@ def earlier_jobs(search: Search, history: SearchHistory) -> Iterator[Job]:
             yield Job(record.point, record.n + 1, next(iter(rungs), None))
 
 
-def measured_of(search: Search, cells: tuple[Cell, ...], results: list[CellResult]) -> Measured | None:
+def measured_of(search: Search, cells: Collection[Cell], results: Mapping[str, CellResult]) -> Measured | None:
     """What a training reached, as means over the splits; None if a score is undefined on one of them."""
-    means = []
     columns = (*search.objectives, *(bound.column for bound in search.constraints))
-    for column in columns:
-        values = [result.value(*column.of(cell.variant)) for cell, result in zip(cells, results, strict=True)]
-        known = [value for value in values if value is not None]
-        if len(known) < len(values):
-            return None
-        means.append(statistics.fmean(known))
+    means = [mean for column in columns if (mean := split_mean(cells, results, column)) is not None]
     n = len(search.objectives)
-    return Measured(tuple(means[:n]), tuple(means[n:]))
+    return Measured(tuple(means[:n]), tuple(means[n:])) if len(means) == len(columns) else None

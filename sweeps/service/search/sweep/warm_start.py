@@ -60,6 +60,6 @@ def _scores(
     for seed in sorted({cell.seed for cell in part.cells if cell.key in keys}):
         cells = tuple(points.trials_of(point_row(points.search, Point(0, chosen)), seed))
         if all(cell.key in keys for cell in cells):
-            measured = measured_of(points.search, cells, [results[cell.key] for cell in cells])
+            measured = measured_of(points.search, cells, results)
             if measured is not None:
                 yield seed, measured
