@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from sweeps.service.search.queue import SearchQueue
 from sweeps.service.search.study import Study
 from sweeps.service.search.sweep.rows import Ground, PointPlan
 from sweeps.service.search.sweep.source import SearchGrowth
+from sweeps.service.search.sweep.warm_start import known_points
 from sweeps.service.spec.search import Choice, LogUniform, Search, Space
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.results_folder import ResultsFolder
@@ -75,12 +76,13 @@ class Planted:
     trained: list[str]
 
     @classmethod
-    def open(cls, search: Search, ground: Ground, **options: Any) -> Planted:
-        """A search as a command opens it: from its study and the finished trials."""
+    def open(cls, search: Search, ground: Ground, *, warm_start: Sequence[str] = (), **options: Any) -> Planted:
+        """A search as a command opens it: from its study, the finished trials and the sweeps of a warm start."""
         points = PointPlan(search, ground)
         points.folder.mkdir(parents=True, exist_ok=True)
         study = Study(points.folder / STUDY, points.search, points.context)
-        queue = SearchQueue(points.search, study, points.key, base=flatten(points.base.to_dict()))
+        base = flatten(points.base.to_dict())
+        queue = SearchQueue(points.search, study, points.key, base=base, known=known_points(points, warm_start))
         growth = SearchGrowth(queue, points, **{"slots": 1, **options})
         growth.begin()
         return cls(points, queue, growth, [])

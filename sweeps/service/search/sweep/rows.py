@@ -99,6 +99,7 @@ class PointPlan:
         self._rows: dict[float | None, dict[int, Variant]] = {}
         self._cells: dict[float | None, dict[Cell, Trial]] = {}
         self._jobs: dict[Job, tuple[Cell, ...]] = {}
+        self._default: int | None = None
         shape = search_table(search, [Variant(labels=("", *("" for _ in search.space)))])
         self.empty, _ = make_plan(
             shape,
@@ -175,6 +176,7 @@ class PointPlan:
         if job not in self._jobs:
             stored = self.trials_of(row, job.seed)
             self._rows.setdefault(job.rung, {})[job.point.number] = row
+            self._default = job.point.number if job.point.origin == "default" else self._default
             self._cells.setdefault(job.rung, {}).update(stored)
             self._jobs[job] = tuple(stored)
         trials = self.trials
@@ -204,10 +206,10 @@ class PointPlan:
         return max(1, round(job.rung * training_of(config).epochs))
 
     def _part(self, rung: float | None) -> Part:
-        rows = [row for _, row in sorted(self._rows[rung].items())]
-        cells = self._cells[rung]
+        rows, cells = self._rows[rung], self._cells[rung]
+        default = None if self._default is None else rows.get(self._default)
         return Part(
-            experiment=search_table(self.search, rows, rung, default=self._rows[rung].get(0)),
+            experiment=search_table(self.search, [row for _, row in sorted(rows.items())], rung, default=default),
             cells=tuple(cells),
             pooling=self.empty.parts[0].pooling,
             settings={cell.variant.labels: trial.differences for cell, trial in cells.items()},
