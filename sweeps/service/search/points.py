@@ -139,6 +139,17 @@ class SearchHistory:
     exhausted: bool = False
     fresh: Mapping[int, Mapping[int, float]] = field(default_factory=dict)
 
+    @property
+    def default(self) -> PointRecord | None:
+        """The base configuration; None before it is planned."""
+        return next((record for record in self.records if record.point.origin == "default"), None)
+
+    @property
+    def ranked(self) -> tuple[int, ...]:
+        """Numbers of the points in `best`; of several objectives, those on the front first."""
+        several = len(self.search["objectives"]) > 1
+        return tuple(sorted(self.best, key=lambda number: several and number not in self.front))
+
     def record(self, number: int) -> PointRecord:
         """The point with a number.
 

@@ -39,16 +39,13 @@ class Findings:
     @property
     def default(self) -> PointRecord | None:
         """The configuration on which the points build."""
-        return next((one for one in self.history.records if one.point.origin == "default"), None)
+        return self.history.default
 
     @property
     def chosen(self) -> list[PointRecord]:
         """The best points, the best first: those of the Pareto front first if there are several objectives."""
-        front = [number for number in self.history.best if number in self.history.front]
-        several = front if len(self.objectives) > 1 else []
-        numbers = dict.fromkeys((*several, *self.history.best))
         by_number = {record.point.number: record for record in self.history.records}
-        return [by_number[number] for number in numbers if number in by_number]
+        return [by_number[number] for number in self.history.ranked]
 
     @property
     def counts(self) -> str:

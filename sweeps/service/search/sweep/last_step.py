@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sweeps.service.plan.plan import Plan, make_plan
 from sweeps.service.search.points import PointRecord, SearchHistory
-from sweeps.service.search.sweep.rows import Ground, columns_of, label_titles, point_row
-from sweeps.service.spec.experiment import Experiment
+from sweeps.service.search.sweep.rows import Ground, point_row, search_table
 from sweeps.service.spec.search import Search
 from sweeps.service.stats.comparisons import seed_means
 from sweeps.service.tables.table import cells_by_row, seed_values
@@ -24,10 +24,8 @@ def final_name(name: str) -> str:
 
 def final_records(search: Search, history: SearchHistory) -> list[PointRecord]:
     """The base configuration, for comparison, and the best points; of several objectives, those on the front first."""
-    ranked = sorted(history.best, key=lambda number: len(search.objectives) > 1 and number not in history.front)
-    chosen = [history.record(number) for number in ranked[: search.best]]
-    default = [record for record in history.records if record.point.origin == "default" and record not in chosen]
-    return sorted([*default, *chosen], key=lambda record: record.point.number)
+    numbers = {*history.ranked[: search.best], *([] if history.default is None else [history.default.point.number])}
+    return [history.record(number) for number in sorted(numbers)]
 
 
 def fresh_seeds(search: Search, history: SearchHistory) -> range:
@@ -48,19 +46,11 @@ def final_plan(search: Search, ground: Ground, history: SearchHistory) -> tuple[
     Raises:
         InputError: test recordings without the annotations that scoring needs.
     """
-    records = final_records(search, history)
-    rows = [point_row(search, record.point) for record in records]
-    default = next((row for row, record in zip(rows, records, strict=True) if record.point.origin == "default"), None)
-    table = Experiment(
-        name=final_name(search.name),
-        title=f"{search.title}: the best points with fresh seeds",
-        label_titles=("point", *label_titles(search.space)),
-        variants=tuple(rows),
-        columns=columns_of(search),
-        default_row=default.name if default else None,
-    )
+    rows = [point_row(search, record.point) for record in final_records(search, history)]
+    default = None if history.default is None else point_row(search, history.default.point)
+    title = f"{search.title}: the best points with fresh seeds"
     return make_plan(
-        table,
+        replace(search_table(search, rows, default=default), name=final_name(search.name), title=title),
         store=ground.store,
         base=lambda *_: ground.base,
         settings=ground.settings,

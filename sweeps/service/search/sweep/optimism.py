@@ -14,6 +14,7 @@ from sweeps.service.spec.columns import Column
 from sweeps.service.stats.comparisons import Comparison
 from sweeps.service.stats.significance import MIN_SEEDS
 from sweeps.service.stats.summary import Summary
+from sweeps.service.tables.enough import UNITS
 from sweeps.service.tables.notes import Notes
 from sweeps.service.tables.table import Row, Table
 
@@ -160,8 +161,7 @@ def _mean(summary: Summary | None) -> float:
 
 def _signed(column: Column, value: float) -> str:
     """A difference with its sign, in points for percentages."""
-    unit = {"percent": " points", "seconds": " s", "frames": " frames", "fraction": ""}[column.shown_unit]
-    return f"{SCALES[column.shown_unit] * value:+.3g}{unit}"
+    return f"{SCALES[column.shown_unit] * value:+.3g}{UNITS[column.shown_unit]}"
 
 
 def _is_better(point: Fresh) -> bool:
