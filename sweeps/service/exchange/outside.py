@@ -12,7 +12,7 @@ from mucon.metrics.catalogue import METRICS, metric_of
 from sweeps.service.plan.imported import ImportedRow, Source, Value
 from sweeps.service.spec.columns import Prediction
 from sweeps.service.spec.experiment import Experiment
-from sweeps.service.spec.texts import text_problems
+from sweeps.service.spec.texts import row_name, text_problems
 
 SCALES = {"percent": 100.0, "fraction": 1.0}
 """How a source states shares -> its largest value. Frames and seconds are not converted."""
@@ -39,7 +39,7 @@ class Record:
     @property
     def name(self) -> str:
         """The non-empty labels as one text."""
-        return ", ".join(label for label in self.labels if label)
+        return row_name(self.labels)
 
 
 def score_named(name: str, place: str, others: Iterable[str] = ()) -> tuple[str, str]:

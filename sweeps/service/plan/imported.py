@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from mucon.errors import InputError
 from mucon.metrics.catalogue import metric_of
 from sweeps.service.spec.columns import check_prediction
-from sweeps.service.spec.texts import text_problems
+from sweeps.service.spec.texts import row_name, text_problems
 from sweeps.service.trials.json_files import NUMBER, damaged, misfit, read_json, write_json
 
 FILE = "imported.json"
@@ -92,7 +92,7 @@ class ImportedRow:
     @property
     def name(self) -> str:
         """The non-empty labels as one text."""
-        return ", ".join(label for label in self.labels if label)
+        return row_name(self.labels)
 
     def seed_values(self, prediction: str, metric: str) -> dict[tuple[str, int], float]:
         """The values of a score by split and seed; an absent split is empty, and an absent seed 0."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mucon.errors import Problem
 
@@ -37,6 +37,15 @@ def text_problems(place: str, *texts: str) -> Iterator[Problem]:
         if any(unicodedata.category(sign) in ("Cc", "Cs") and sign not in "\t\n" for sign in text):
             message = f"contains a character that cannot be shown: {text!a}"
             yield Problem(rule="type", place=place, value=ascii(text), message=message)
+
+
+def row_name(labels: Iterable[str]) -> str:
+    """The non-empty labels of a row as one text.
+
+    >>> row_name(("box", "", "10 %"))
+    'box, 10 %'
+    """
+    return ", ".join(label for label in labels if label)
 
 
 def joined(text: str) -> str:

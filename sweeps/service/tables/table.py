@@ -14,6 +14,7 @@ from sweeps.service.plan.seeds import seeds_by_row
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.spec.seeds import SeedRule
+from sweeps.service.spec.texts import row_name
 from sweeps.service.stats.collapse import collapsed_cells
 from sweeps.service.stats.comparisons import (
     Bold,
@@ -106,7 +107,7 @@ class Row:
     @property
     def name(self) -> str:
         """The non-empty labels as one text."""
-        return ", ".join(label for label in self.labels if label)
+        return row_name(self.labels)
 
     @property
     def marked_labels(self) -> tuple[str, ...]:
@@ -118,7 +119,7 @@ class Row:
     @property
     def marked_name(self) -> str:
         """The non-empty `marked_labels` as one text."""
-        return ", ".join(label for label in self.marked_labels if label)
+        return row_name(self.marked_labels)
 
     @property
     def seeds_text(self) -> str:
