@@ -37,7 +37,6 @@ from sweeps.service.track.compare import registered_trials
 from sweeps.service.track.tracked import Tracked, is_tracked
 from sweeps.service.triage.causes import Cause, cause_of, storage_reason
 from sweeps.service.triage.failures import failure_lines, failures_of
-from sweeps.service.trials import lease
 from sweeps.service.trials.cell_results import CellResult, keys_to_run
 from sweeps.service.trials.trial import Trial
 from sweeps.service.upkeep.retention import kept, retain
@@ -238,9 +237,8 @@ def _placement(plan: Plan, missing: list[Trial], options: Options, mark: Path, c
 
 def _source(running: RunningPlan, growth: Growth | None, budgeting: Budgeting, tracked: Tracked) -> TrialSource:
     """The source of the trainings, whether the budget covers them or not."""
-    folder = running.plan.results
     if growth is None:
-        return PlannedTrials(budgeting.chosen, lambda identity: lease.holder(folder.trial(identity).path) is not None)
+        return PlannedTrials(budgeting.chosen, running.plan.results.is_held)
 
     def extended() -> None:
         running.plan.write()

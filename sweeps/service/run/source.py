@@ -65,6 +65,16 @@ def priority_first(parts: Iterable[Part], trials: Iterable[Trial], rows: Collect
     return sorted(trials, key=lambda trial: trial.key not in first)
 
 
+def take_free(waiting: list[Training], is_held: Callable[[str], bool]) -> Training:
+    """Removes the first training that no other process holds from a list, or the first one if all are held.
+
+    Args:
+        waiting: at least one.
+        is_held: whether another process currently holds the training with an identity.
+    """
+    return waiting.pop(next((i for i, training in enumerate(waiting) if not is_held(training[0].identity)), 0))
+
+
 class PlannedTrials:
     """The trials of a plan, in order; trainings that another process holds come last.
 
@@ -85,8 +95,7 @@ class PlannedTrials:
         """
         if not self._waiting:
             raise Exhausted
-        free = next((i for i, training in enumerate(self._waiting) if not self._is_held(training[0].identity)), 0)
-        return self._waiting.pop(free)
+        return take_free(self._waiting, self._is_held)
 
     def ended(self, trial: Trial, outcome: Outcome) -> None:
         """Does nothing: a plan is fixed."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mucon.errors import InputError, Problem, nearest
+from sweeps.service.trials import lease
 from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.reading import TrialReading
 
@@ -66,6 +67,10 @@ class ResultsFolder:
     def reading(self, identity: str) -> TrialReading:
         """The current content of a trial's directory."""
         return TrialReading(self.trial(identity))
+
+    def is_held(self, identity: str) -> bool:
+        """Whether a process currently holds a trial."""
+        return lease.holder(self.trial(identity).path) is not None
 
     def argument(self, identity: str) -> str:
         """A trial as a word of a command line: its identity, or its directory if `--results` would have to be given."""

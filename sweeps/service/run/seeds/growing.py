@@ -9,11 +9,10 @@ from sweeps.service.plan.plan import Part
 from sweeps.service.plan.running import RunningPlan
 from sweeps.service.plan.seeds import check_tables, needed
 from sweeps.service.run.budget.admission import balanced
-from sweeps.service.run.source import Exhausted, Training, TrialSource, priority_first
+from sweeps.service.run.source import Exhausted, Training, TrialSource, priority_first, take_free
 from sweeps.service.run.worker import Outcome
 from sweeps.service.spec.seeds import SeedRule
 from sweeps.service.triage.failures import FAILURES
-from sweeps.service.trials import lease
 from sweeps.service.trials.cell_results import CellResult, keys_to_run, read_result
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial, by_training
@@ -135,8 +134,7 @@ class _Source:
             if self._active:
                 return None
             raise Exhausted
-        free = (place for place, training in enumerate(self._queue) if not self._is_held(training))
-        training = self._queue.pop(next(free, 0))
+        training = take_free(self._queue, self._growth.folder.is_held)
         keys = {trial.key for trial in training}
         self._supplied |= keys
         self._active[training[0].identity] = keys
@@ -179,6 +177,3 @@ class _Source:
 
     def _read(self, identity: str, evaluation: str) -> CellResult:
         return read_result(self._growth.folder.reading(identity), evaluation)
-
-    def _is_held(self, training: Training) -> bool:
-        return lease.holder(self._growth.folder.trial(training[0].identity).path) is not None
