@@ -179,7 +179,9 @@ class PointPlan:
             self._default = job.point.number if job.point.origin == "default" else self._default
             self._cells.setdefault(job.rung, {}).update(stored)
             self._jobs[job] = tuple(stored)
-        trials = self.trials
+        whole = {self._cells[job.rung][cell].whole for cell in self._jobs[job]}
+        stages = (trial for cells in self._cells.values() for trial in cells.values() if trial.whole in whole)
+        trials = linked({trial.key: trial for trial in stages})
         return {cell: trials[cell.key] for cell in self._jobs[job]}
 
     def trials_of(self, row: Variant, seed: int) -> dict[Cell, Trial]:

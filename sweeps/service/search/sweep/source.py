@@ -122,8 +122,10 @@ class SearchGrowth:
 
     def _is_beyond(self, identity: str) -> bool:
         """Whether a training would be one more than the sweep may have."""
+        if self._most is None:
+            return False
         begun = {cell.identity for key, cell in self._cells.items() if self._results[key].state is not State.MISSING}
-        return self._most is not None and len(begun | self._running | {identity}) > self._most
+        return len(begun | self._running | {identity}) > self._most
 
     def _fill(self) -> None:
         """Asks the study until it wants a training that has no result yet."""
@@ -150,7 +152,8 @@ class SearchGrowth:
         is_same = replace(now, importance=kept.importance, fresh=kept.fresh) == kept
         if is_same and (kept.importance or not self.has_ended):
             return
-        self.history = replace(self._queue.history(with_importance=self.has_ended), fresh=kept.fresh)
+        now = self._queue.history(with_importance=True) if self.has_ended else now
+        self.history = replace(now, fresh=kept.fresh)
         write_history(self._points.folder, self.history, self._writer)
 
     def _take(self, trials: Mapping[Cell, Trial]) -> None:
