@@ -7,6 +7,7 @@ import importlib
 import os
 import pkgutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,23 @@ def new_console() -> Console:
     from rich.console import Console
 
     return Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=WIDTH)
+
+
+def at_least(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Returns what reads a whole number of an option.
+
+    Args:
+        least: smallest value.
+        most: largest value; None without a limit.
+    """
+
+    def number(text: str) -> int:
+        if not text.isdecimal() or int(text) < least or (most is not None and int(text) > most):
+            limit = f"at least {least}" if most is None else f"from {least} to {most}"
+            raise argparse.ArgumentTypeError(f"expected a whole number, {limit}, got {text!r}")
+        return int(text)
+
+    return number
 
 
 def add_results(parser: argparse._ActionsContainer) -> None:

@@ -21,6 +21,7 @@ from sweeps.service.commands.options import (
     add_seeds,
     add_tracking,
     add_tracking_uri,
+    at_least,
     experiment_named,
     experiment_names,
     new_console,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from sweeps.service.run.budget.limits import Budget
     from sweeps.service.run.seeds.growing import GrowingSeeds
     from sweeps.service.spec.experiment import Collection, Experiment
-    from sweeps.service.spec.recipe import Base
     from sweeps.service.spec.search import Search
     from sweeps.service.trials.trial import Trial
 
@@ -130,7 +130,7 @@ def _run_here(
     started: float,
 ) -> int:
     """Runs a sweep with parsed options; the other arguments are those of `run_script`, and when it began."""
-    from sweeps.service.commands.running.asked import Asked
+    from sweeps.service.commands.running.asked import Asked, base_of
     from sweeps.service.driver import run_plan
     from sweeps.service.plan.plan import make_plan
     from sweeps.service.spec.recipe import recipe_name
@@ -154,7 +154,7 @@ def _run_here(
         part=options.part,
     )
     plan, growth = _growing(plan, trials, seeds, priority, asked.budget)
-    recipes = ", ".join(dict.fromkeys(recipe_name(_base(table, options)) for table in sweep.experiments))
+    recipes = ", ".join(dict.fromkeys(recipe_name(base_of(table, options)) for table in sweep.experiments))
     _print_header(plan, recipes, seeds, asked.budget, asked.console)
     if options.dry_run:
         from sweeps.service.run.estimate import dry_run  # imports torch
@@ -179,21 +179,14 @@ def _growing(
     return replace(plan, parts=growth.needed(), seed_rule=seeds.rule), growth
 
 
-def _base(table: Experiment, options: argparse.Namespace) -> Base:
-    """The configuration on which MuCon's rows build."""
-    from sweeps.service.spec.recipe import with_recipe
-
-    own = table.demo_base if options.store is None else table.base
-    return own if options.recipe is None else with_recipe(own, options.recipe)
-
-
 def _config_of(table: Experiment, method: str, options: argparse.Namespace) -> Config:
     """MuCon's rows build on the table's base, those of another method on its recipe for demo or other data."""
     from mucon.configuration import DEFAULT_METHOD
     from mucon.methods import method_named
+    from sweeps.service.commands.running.asked import base_of
 
     if method == DEFAULT_METHOD:
-        return _base(table, options)()
+        return base_of(table, options)()
     recipes = method_named(method).recipes
     config: Config = (recipes["demo"] if options.store is None else next(iter(recipes.values())))()
     return config
@@ -240,7 +233,7 @@ def script_parser(sweep: Sweep, program: str | None) -> Parser:
     add_budget(limits)
     limits.add_argument(
         "--stop-after-failures",
-        type=_positive,
+        type=at_least(1),
         metavar="K",
         help="stop after K trainings that fail with one cause; running trials write a checkpoint (default: go on)",
     )
@@ -277,7 +270,7 @@ def _add_recordings(group: argparse._ActionsContainer, sweep: Sweep) -> None:
 def _add_trainings(group: argparse._ActionsContainer) -> None:
     option = group.add_argument
     option("--name", help="name of the sweep's folder and run (default: the experiment's)")
-    option("--epochs", type=_positive, metavar="E", help="epochs of each trial (default: the recipe's)")
+    option("--epochs", type=at_least(1), metavar="E", help="epochs of each trial (default: the recipe's)")
     option(
         "--set",
         action="append",
@@ -314,14 +307,14 @@ def _add_placement(group: argparse._ActionsContainer) -> None:
     option("--gpus-per-trial", default="auto", metavar="N", help="GPUs per trial (default: 0.25 beside a GPU)")
     option(
         "--max-concurrent",
-        type=_positive,
+        type=at_least(1),
         metavar="N",
         help="at most N trials at a time (default: as many as fit); MUCON_MAX_CONCURRENT is a limit for all sweeps",
     )
     add_checkpoint_every(group)
     option(
         "--keep",
-        type=_positive,
+        type=at_least(1),
         metavar="K",
         help="keep whole checkpoints of the K best trials, and only the weights of the others (default: all whole)",
     )
@@ -339,21 +332,14 @@ def _find(name: str) -> Sweep:
     return experiment_named(name)
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number, at least 1, got {text!r}")
-    return int(text)
-
-
 def _print_header(plan: Plan, recipe: str, seeds: Seeds, budget: Budget, console: Console) -> None:
+    from sweeps.service.commands.running.asked import print_notes
     from sweeps.service.plan.recordings import validation_lines
-    from sweeps.service.run.executor.cluster.submission import sender_lines
 
     say(console, f"{plan.name}: {plan.title}")
     rows = sum(len(part.experiment.variants) for part in plan.parts)
     size = f"recipe {recipe}, {rows} rows, {seeds}"
     say(console, f"store {plan.store}, split {', '.join(plan.splits)}, {size}")
-    for line in (*validation_lines(plan.splits), *budget.lines()):
+    for line in validation_lines(plan.splits):
         say(console, line)
-    for line in (*(f"warning: {problem}" for problem in plan.warnings), *sender_lines(os.environ)):
-        say(console, line)
+    print_notes(budget, plan.warnings, console)

@@ -6,26 +6,34 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 import sweeps
 from mucon.commands.outputs import check_folder
 from mucon.configuration import parse_settings
+from mucon.errors import Problem
 from sweeps.service.commands.options import is_tracking, new_console, tracking_uri
 from sweeps.service.driver import Options
 from sweeps.service.plan.sweep_folder import Rerun, SweepInfo
 from sweeps.service.run.budget.limits import CAPS, Budget, read_budget
 from sweeps.service.run.budget.price import Price, read_price
+from sweeps.service.run.executor.cluster.submission import sender_lines
 from sweeps.service.run.notice import VARIABLE, notify_address
 from sweeps.service.run.resources import Placement, place_trials
+from sweeps.service.spec.experiment import Experiment
 from sweeps.service.spec.files.format import is_file_name
+from sweeps.service.spec.recipe import with_recipe
+from sweeps.service.spec.search import Search
 from sweeps.service.text import HIDDEN, redacted, say
 from sweeps.service.trials.results_folder import ResultsFolder
+
+if TYPE_CHECKING:
+    from sweeps.service.spec.recipe import Base
 
 DEMO_STORE = Path("stores/demo")
 
@@ -129,6 +137,18 @@ class Asked:
             system_metrics=options.system_metrics,
             **more,
         )
+
+
+def base_of(sweep: Experiment | Search, options: argparse.Namespace) -> Base:
+    """The configuration on which MuCon's rows, or the points of a search, build."""
+    own = sweep.demo_base if options.store is None else sweep.base
+    return own if options.recipe is None else with_recipe(own, options.recipe)
+
+
+def print_notes(budget: Budget, warnings: Iterable[Problem], console: Console) -> None:
+    """Prints the limits of a run, what looks suspicious in its plan, and what was not sent to its cluster."""
+    for line in (*budget.lines(), *(f"warning: {problem}" for problem in warnings), *sender_lines(os.environ)):
+        say(console, line)
 
 
 def lasting_name(name: str) -> str:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 
 from rich.console import Console
 
 from mucon.errors import EXIT_OK
-from sweeps.service.commands.running.asked import Asked
+from sweeps.service.commands.running.asked import Asked, base_of, print_notes
 from sweeps.service.commands.running.search_options import asked_search
 from sweeps.service.plan.plan import FILE as PLAN_FILE
 from sweeps.service.plan.plan import read_plan
 from sweeps.service.report.search.gathering import held_out
 from sweeps.service.run.budget.limits import Budget
-from sweeps.service.run.executor.cluster.submission import sender_lines
 from sweeps.service.search.points import Job, Point
 from sweeps.service.search.sweep.last_step import final_name
 from sweeps.service.search.sweep.rows import Ground, PointPlan
 from sweeps.service.searching import run_search
-from sweeps.service.spec.recipe import recipe_name, with_recipe
+from sweeps.service.spec.recipe import recipe_name
 from sweeps.service.spec.search import Search
 from sweeps.service.text import duration, say
 
@@ -36,8 +34,7 @@ def run_search_here(
     """Runs a search with parsed options; the other arguments are those of `run_script`, and when it began."""
     asked = Asked.of(options, words, program, name, started)
     search = asked_search(search, options)
-    own = search.demo_base if options.store is None else search.base
-    base = own if options.recipe is None else with_recipe(own, options.recipe)
+    base = base_of(search, options)
     ground = Ground(
         store=asked.store,
         base=base(),
@@ -62,8 +59,7 @@ def _print_header(points: PointPlan, recipe: str, budget: Budget, console: Conso
     size = f"{search.trials} points x up to {search.seeds} seeds, sampler {search.sampler}"
     say(console, f"store {plan.store}, split {', '.join(plan.splits)}, recipe {recipe}, {size}")
     say(console, held_out(plan))
-    for line in (*budget.lines(), *(f"warning: {problem}" for problem in plan.warnings), *sender_lines(os.environ)):
-        say(console, line)
+    print_notes(budget, plan.warnings, console)
 
 
 def _dry_run(points: PointPlan, asked: Asked) -> int:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from mucon.errors import InputError
+from sweeps.service.commands.options import at_least
 from sweeps.service.spec.search import PARTS, Sampler, Search, other_part
 
 SEED_LIMIT = 2**32 - 1
@@ -22,17 +23,17 @@ def add_search(group: argparse._ActionsContainer, search: Search) -> None:
     """
     option = group.add_argument
     rungs = " ".join(f"{rung:g}" for rung in search.rungs) or "none"
-    option("--trials", type=_at_least(1), metavar="N", help=f"number of points (default: {search.trials})")
+    option("--trials", type=at_least(1), metavar="N", help=f"number of points (default: {search.trials})")
     option(
         "--seeds",
-        type=_at_least(1),
+        type=at_least(1),
         metavar="N",
         help=f"largest number of seeds per point; a point that is not promising gets fewer (default: {search.seeds})",
     )
     option("--sampler", choices=get_args(Sampler), help=f"chooses the points (default: {search.sampler})")
     option(
         "--sampler-seed",
-        type=_at_least(0, SEED_LIMIT),
+        type=at_least(0, SEED_LIMIT),
         metavar="N",
         help=f"seed of the sampler (default: {search.sampler_seed})",
     )
@@ -46,13 +47,13 @@ def add_search(group: argparse._ActionsContainer, search: Search) -> None:
     )
     option(
         "--best",
-        type=_at_least(1),
+        type=at_least(1),
         metavar="K",
         help=f"points that are trained again at the end, on the whole training part (default: {search.best})",
     )
     option(
         "--fresh-seeds",
-        type=_at_least(1),
+        type=at_least(1),
         metavar="N",
         help=f"seeds of these trainings, which no point has used (default: {search.fresh_seeds})",
     )
@@ -80,13 +81,3 @@ def asked_search(search: Search, options: argparse.Namespace) -> Search:
     if options.rungs is not None:
         values["rungs"] = tuple(options.rungs)
     return replace(search, **values)
-
-
-def _at_least(least: int, most: int | None = None) -> Any:
-    def number(text: str) -> int:
-        if not text.isdecimal() or int(text) < least or (most is not None and int(text) > most):
-            limit = f"at least {least}" if most is None else f"from {least} to {most}"
-            raise argparse.ArgumentTypeError(f"expected a whole number, {limit}, got {text!r}")
-        return int(text)
-
-    return number
