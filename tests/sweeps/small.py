@@ -103,6 +103,17 @@ def run(line: list[str], **more: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+def report_without(results: Path, name: str, *modules: str) -> None:
+    """Runs `mucon-sweeps report` in a process of its own, which must import none of some modules."""
+    code = (
+        "import sys\nfrom sweeps.service.cli import main\n"
+        f"status = main(None, ['report', {name!r}, '--results', {str(results)!r}])\n"
+        f"print(status, set({modules!r}) & set(sys.modules))"
+    )
+    done = run([sys.executable, "-c", code])
+    assert done.stdout.splitlines()[-1] == "0 set()", done.stderr
+
+
 @contextlib.contextmanager
 def started(line: list[str], log: Path, **more: str) -> Iterator["subprocess.Popen[bytes]"]:
     """A command line in its own process group, as a shell starts it; at the end the group is killed."""

@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 import shutil
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -215,13 +214,7 @@ def test_report_writes_the_same_page_without_ray_mlflow_and_matplotlib(plan: Pla
     page = plan.folder / f"{plan.name}.html"
     before = page.read_bytes()
     page.unlink()
-    code = (
-        "import sys\nfrom sweeps.service.cli import main\n"
-        f"status = main(None, ['report', {plan.name!r}, '--results', {str(plan.results.path)!r}])\n"
-        "print(status, {'ray', 'mlflow', 'matplotlib'} & set(sys.modules))"
-    )
-    done = small.run([sys.executable, "-c", code])
-    assert done.stdout.splitlines()[-1] == "0 set()", done.stderr
+    small.report_without(plan.results.path, plan.name, "ray", "mlflow", "matplotlib")
     assert page.read_bytes() == before
 
 
