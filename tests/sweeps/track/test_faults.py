@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -153,9 +154,14 @@ def test_whatever_ends_the_thread_that_ships_is_told_and_no_trial_counts_as_ship
     assert shlex.split(lines[-1].split(": ", 1)[1])[:3] == ["mucon-sweeps", "sync", str(tmp_path)]
 
 
-def test_a_sweep_that_was_asked_to_stop_leaves_the_rest_to_the_next_command(tmp_path: Path, mlflow_uri: str) -> None:
+def test_a_sweep_that_was_asked_to_stop_leaves_the_rest_to_the_next_command(
+    tmp_path: Path, mlflow_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folders = [write_trial(tmp_path, seed=seed) for seed in (1, 2)]
-    shipping = Shipping(tracker(mlflow_uri), folders)
+    ships, answers = tracker(mlflow_uri), threading.Event()
+    connect = ships.open
+    monkeypatch.setattr(ships, "open", lambda: answers.wait(60) and connect())  # nothing is sent before the stop
+    shipping = Shipping(ships, folders)
     assert shipping.links(until=0.0) is None
     shipment = shipping.finish({}, until=0.0)
     assert shipment.stopped
@@ -163,6 +169,8 @@ def test_a_sweep_that_was_asked_to_stop_leaves_the_rest_to_the_next_command(tmp_
     assert set(shipment.pending) == {folder.identity for folder in folders}
     assert len(shipment.lines(tmp_path, mlflow_uri)) == 2
     assert not Shipment(stopped=True).complete, "the tables of the sweep are missing"
+    answers.set()
+    shipping.abandon()
 
 
 def test_mlflow_is_not_imported_before_it_is_needed(tmp_path: Path) -> None:
