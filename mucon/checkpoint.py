@@ -22,7 +22,6 @@ from mucon.checkpoint_files import (
     parsing,
     read,
     trained_on,
-    weights_sha256,
     write,
 )
 from mucon.config import TrainConfig
@@ -30,6 +29,7 @@ from mucon.configuration import DEFAULT_METHOD
 from mucon.decoding.fusion import TrainingFacts
 from mucon.errors import InputError, Problem
 from mucon.identity.trained_on import TrainedOn
+from mucon.identity.weights import weights_sha256
 from mucon.model import MuConNetwork, NetworkSize, build_model
 from mucon.model.ensemble import MuConEnsemble
 from mucon.vocabulary import Vocabulary

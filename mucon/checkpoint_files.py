@@ -3,7 +3,8 @@
 `FOLDER/weights.safetensors`, `config.json`, `vocabulary.json` and `state.json` (format version, method, size of the
 network, progress); `data.json` with the data that it was trained on, see `mucon.identity.trained_on`; `contract.json`
 once training has finished, see `mucon.identity.contract`;
-`optimiser.safetensors` if the optimiser keeps state of its own; `training.json` once training has finished, if
+`optimiser.safetensors` if the optimiser keeps state of its own, and `learner.safetensors` if the method does;
+`training.json` once training has finished, if
 inference needs facts about the training videos. A new checkpoint is written beside the old one, or in the writer's
 staging folder, and replaces it by one exchange or by renaming, so that a complete checkpoint exists at any time. Once
 training has finished, nothing needs the state of the optimiser, and it may be absent.
@@ -12,7 +13,6 @@ training has finished, nothing needs the state of the optimiser, and it may be a
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import shutil
@@ -44,6 +44,9 @@ DATA = "data.json"
 CONTRACT = "contract.json"
 WEIGHTS = "weights.safetensors"
 OPTIMISER = "optimiser.safetensors"
+LEARNER = "learner.safetensors"
+RESUMING = (OPTIMISER, LEARNER)
+"""Files that only a training that resumes reads."""
 _VOCABULARY = "vocabulary.json"
 
 
@@ -78,6 +81,8 @@ class Saved:
         progress: position in the training run.
         weights: tensors by their names in the network's `state_dict`, on the CPU.
         optimiser: the optimiser's own tensors, on the CPU; empty if it has none.
+        learner: tensors that the method needs to resume besides weights and optimiser, such as labels of the training
+            videos, on the CPU; empty if there are none.
         facts: facts about the training videos as plain values, or None.
         trained_on: the data of the training; None in checkpoints of earlier versions and in imported ones.
         contract: what the model expects of features; None before training finishes.
@@ -90,25 +95,10 @@ class Saved:
     progress: Progress
     weights: Mapping[str, Tensor]
     optimiser: Mapping[str, Tensor] = field(default_factory=dict)
+    learner: Mapping[str, Tensor] = field(default_factory=dict)
     facts: Mapping[str, Any] | None = None
     trained_on: TrainedOn | None = None
     contract: Contract | None = None
-
-
-def weights_sha256(model: nn.Module) -> str:
-    """SHA-256 of all weight tensors in the order of their names; equal digests mean equal bits."""
-    return tensors_sha256(model.state_dict())
-
-
-def tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 of tensors in the order of their names."""
-    import torch  # of this module's functions, only those of tensors need it
-
-    digest = hashlib.sha256()
-    for name, tensor in sorted(tensors.items()):
-        digest.update(f"{name} {list(tensor.shape)} {tensor.dtype}\n".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
 
 
 def write(folder: Path, saved: Saved, writer: Writer = ALONE) -> None:
@@ -140,8 +130,9 @@ def write(folder: Path, saved: Saved, writer: Writer = ALONE) -> None:
 def write_files(fresh: Path, saved: Saved, writer: Writer = ALONE) -> None:
     """Writes the files of a checkpoint into an empty folder and flushes them to disk."""
     _save(saved.weights, fresh / WEIGHTS)
-    if saved.optimiser:
-        _save(saved.optimiser, fresh / OPTIMISER)
+    for name, tensors in ((OPTIMISER, saved.optimiser), (LEARNER, saved.learner)):
+        if tensors:
+            _save(tensors, fresh / name)
     reach("checkpoint.weights")
     if saved.facts is not None:
         write_json(fresh / FACTS, saved.facts)
@@ -211,7 +202,7 @@ def read(folder: Path) -> Saved:
         size, progress = dict(state["size"]), Progress(**state["progress"])
         if not all(isinstance(one, int) and 1 <= one <= most.get(name, n_weights) for name, one in size.items()):
             raise TypeError("sizes that are no whole numbers, or too large for the weights")
-    optimiser = place / OPTIMISER
+    optional = {name: _tensors(place / name) if (place / name).exists() else {} for name in RESUMING}
     return Saved(
         method=str(state.get("method", DEFAULT_METHOD)),
         config=_read_json(place / CONFIG),
@@ -219,7 +210,8 @@ def read(folder: Path) -> Saved:
         size=size,
         progress=progress,
         weights=weights,
-        optimiser=_tensors(optimiser) if optimiser.exists() else {},
+        optimiser=optional[OPTIMISER],
+        learner=optional[LEARNER],
         facts=_read_json(place / FACTS) if (place / FACTS).exists() else None,
         trained_on=_trained_on(place / DATA),
         contract=_contract(place / CONTRACT),

@@ -10,12 +10,13 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 import mucon
-from mucon.checkpoint_files import CONTRACT, Saved, contract_of, read, tensors_sha256, write_files, write_json
+from mucon.checkpoint_files import CONTRACT, Saved, contract_of, read, write_files, write_json
 from mucon.errors import InputError, Problem
 from mucon.export.card import card
 from mucon.export.ensemble import combined
 from mucon.export.scores import Score
 from mucon.identity.checksums import EXPORTED, check_sums, write_sums
+from mucon.identity.weights import tensors_sha256
 from storage.folders import StagedFolder, sync_folder
 
 RECORD = EXPORTED

@@ -11,11 +11,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from mucon.checkpoint import Checkpoint, Progress, weights_sha256
+from mucon.checkpoint import Checkpoint, Progress
 from mucon.config import TrainConfig
 from mucon.configuration import DEFAULT_METHOD
 from mucon.decoding.config import DecodingConfig
 from mucon.identity.trained_on import TrainedOn
+from mucon.identity.weights import weights_sha256
 from mucon.inference.names import MAIN, PREDICTIONS
 from mucon.inference.predictions import aligned, begin
 from mucon.inference.requests import TASKS, Prediction

@@ -103,6 +103,13 @@ class Learner(Protocol):
     def rate(self, epoch: int) -> float:
         """Learning rate of an epoch, counted from 0."""
 
+    def begin_epoch(self, epoch: int) -> None:
+        """Prepares an epoch, counted from 0; called before its first step, but not when it is resumed in its middle.
+
+        Must depend on nothing but the weights, the state in `saved` and torch's random generator, whose state depends
+        on seed and epoch alone.
+        """
+
     def step(self, index: int, features: Tensor, *, epoch: int, step: int, rate: float) -> Tensor:
         """Computes the losses of one video and their gradients, and applies them at the end of a group.
 
@@ -138,7 +145,16 @@ def epoch_order(n_videos: int, seed: int, epoch: int) -> list[int]:
 
 def step_seed(seed: int, epoch: int, step: int) -> int:
     """The seed of a step's random numbers; depends on nothing but its arguments."""
-    return int(np.random.SeedSequence([seed, epoch, step]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    return _seed_of(seed, epoch, step)
+
+
+def _seed_of(*words: int) -> int:
+    """A seed of torch's generators that depends on all the words."""
+    return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+EPOCH_START = 0xBE9
+"""Word of the seed that belongs to the start of an epoch alone."""
 
 
 @contextlib.contextmanager
@@ -253,6 +269,9 @@ class Loop:
                 if stops:
                     message = f"stopped in epoch {epoch + 1} after {step} videos; the checkpoint is in {self.path}"
                     raise Interrupted(message)
+            if step == 0:
+                torch.manual_seed(_seed_of(learner.seed, epoch, 0, EPOCH_START))
+                learner.begin_epoch(epoch)
             history[step] = values = self._step(
                 order[step], epoch, step, rate, next(iter(order[step + 1 : step + 2]), None)
             )

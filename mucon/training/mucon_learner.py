@@ -233,6 +233,9 @@ class MuConLearner:
         """Learning rate of an epoch, counted from 0."""
         return self.config.training.rate(epoch)
 
+    def begin_epoch(self, epoch: int) -> None:
+        """Every epoch is like the others."""
+
     def step(self, index: int, features: Tensor, *, epoch: int, step: int, rate: float) -> Tensor:
         """Computes the gradients of one video, and applies those of a group at its end; see `Learner.step`."""
         transcript = self.transcripts[index]

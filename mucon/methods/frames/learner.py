@@ -92,6 +92,9 @@ class FrameLearner:
         """Learning rate, the same in each epoch."""
         return self.config.training.learning_rate
 
+    def begin_epoch(self, epoch: int) -> None:
+        """Every epoch is like the others."""
+
     def step(self, index: int, features: Tensor, *, epoch: int, step: int, rate: float) -> Tensor:
         """A step on one video; see `Learner.step`."""
         log_probs = self.network(features)

@@ -12,12 +12,13 @@ from typing import ClassVar, NoReturn
 import torch
 from torch import Tensor, nn
 
-from mucon.checkpoint_files import Progress, weights_sha256
+from mucon.checkpoint_files import Progress
 from mucon.configuration import Config
 from mucon.decoding.config import DecodingConfig
 from mucon.device import full_precision
 from mucon.errors import InputError, Problem
 from mucon.identity.trained_on import TrainedOn
+from mucon.identity.weights import weights_sha256
 from mucon.inference.requests import Prediction, check_request, likeliest_actions, unsupported_task
 from mucon.model.ensemble import mean_log_probs
 from mucon.videos import Video

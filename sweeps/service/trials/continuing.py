@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from mucon import checkpoint_files as files
 from mucon.errors import InputError
+from mucon.identity.weights import tensors_sha256
 from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.journal import Journal, milliseconds
 from sweeps.service.trials.reading import TrialReading
@@ -54,7 +55,7 @@ def take_up(trial: Trial, folder: TrialFolder, journal: Journal) -> str | None:
             if reading.damage is not None or reading.training is None or other.retention_path.exists():
                 continue
             saved = files.read(other.checkpoint_path)
-            if files.tensors_sha256(saved.weights) != reading.training["weights_sha256"]:
+            if tensors_sha256(saved.weights) != reading.training["weights_sha256"]:
                 continue
             for record in reading.epochs:
                 journal.epoch(record["step"], record["metrics"], record["timestamp"])

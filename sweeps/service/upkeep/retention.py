@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 
-from mucon.checkpoint_files import OPTIMISER, STATE
+from mucon.checkpoint_files import RESUMING, STATE
 from mucon.errors import InputError
 from storage.fencing import SupersededError
 from sweeps.service.plan.plan import Part, read_plan
@@ -100,14 +101,19 @@ def beyond(
     folders = [
         folder
         for folder in map(results.trial, sorted(chosen))
-        if folder.training_path.exists() and (folder.checkpoint_path / OPTIMISER).exists()
+        if folder.training_path.exists() and resuming_files(folder)
     ]
     with_models = registered() if folders else ()
     return [folder for folder in folders if folder.identity not in with_models]
 
 
+def resuming_files(folder: TrialFolder) -> list[Path]:
+    """The files of a trial's checkpoint that only a training that resumes reads."""
+    return [path for name in RESUMING if (path := folder.checkpoint_path / name).exists()]
+
+
 def reduce(folder: TrialFolder) -> int:
-    """Removes the state of the optimiser from a finished trial's checkpoint, and records it first.
+    """Removes the files for resuming from a finished trial's checkpoint, and records it first.
 
     Returns:
         The removed bytes; 0 if a process holds the trial, or if it is damaged or unfinished.
@@ -116,14 +122,16 @@ def reduce(folder: TrialFolder) -> int:
     if held is None:
         return 0
     with contextlib.suppress(SupersededError), held:
-        path = folder.checkpoint_path / OPTIMISER
-        if TrialReading(folder).damage is not None or not _is_finished(folder) or not path.exists():
+        paths = resuming_files(folder)
+        if TrialReading(folder).damage is not None or not _is_finished(folder) or not paths:
             return 0
-        n_bytes = path.stat().st_size
-        record = {"format_version": FORMAT_VERSION, "at": milliseconds(), "removed": [path.name], "bytes": n_bytes}
+        n_bytes = sum(path.stat().st_size for path in paths)
+        removed = [path.name for path in paths]
+        record = {"format_version": FORMAT_VERSION, "at": milliseconds(), "removed": removed, "bytes": n_bytes}
         write_json(folder.retention_path, record, held.writer())
         held.confirm()
-        path.unlink()
+        for path in paths:
+            path.unlink()
         return n_bytes
     return 0
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from mucon.checkpoint_files import OPTIMISER, STATE
+from mucon.checkpoint_files import STATE
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import TrialFolder
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.upkeep import trash
-from sweeps.service.upkeep.retention import beyond, reduce
+from sweeps.service.upkeep.retention import beyond, reduce, resuming_files
 from sweeps.service.upkeep.uses import read_uses
 
 KINDS = {
@@ -101,7 +101,7 @@ def find(
             found += [_item("trash", entry, trash.incoming(results)) for entry in _entries(path) if entry.is_dir()]
     for folder in beyond(results, uses, registered):
         if folder.identity not in lonely and lease.holder(folder.path) is None:
-            found.append(_item("checkpoints", folder.checkpoint_path / OPTIMISER, folder.path))
+            found += [_item("checkpoints", path, folder.path) for path in resuming_files(folder)]
     return found
 
 
@@ -118,8 +118,9 @@ def remove(results: ResultsFolder, found: Iterable[Rubbish], damaged_days: float
     for owner, group in groupby(sorted(found, key=_owner), key=_owner):
         items = list(group)
         is_trial = owner.parent == results.path / "trials"
-        if is_trial:
-            removed += [item for item in items if item.kind == "checkpoints" and reduce(TrialFolder(owner))]
+        checkpoints = [item for item in items if item.kind == "checkpoints"]
+        if is_trial and checkpoints and reduce(TrialFolder(owner)):
+            removed += checkpoints
         others = [item for item in items if item.kind != "checkpoints"]
         held = lease.acquire(owner) if others and (owner.exists() or not is_trial) else None
         if held is None:

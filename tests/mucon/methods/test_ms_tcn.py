@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mucon.checkpoint_files import weights_sha256
 from mucon.errors import InputError
 from mucon.evaluation import evaluate
+from mucon.identity.weights import weights_sha256
 from mucon.methods import method_named
 from mucon.methods.frames.config import FrameLossConfig, FrameTrainingConfig
 from mucon.methods.frames.learner import FrameLearner, build_network, frame_loss, smoothing_loss
