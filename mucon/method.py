@@ -237,6 +237,12 @@ class Method(Protocol[C]):
     def decoding(self, config: C) -> DecodingConfig | None:
         """The choices of decoding in a configuration; None for a method that has none."""
 
+    def for_videos(self, config: C, n_videos: int) -> C:
+        """The configuration with what depends on the number of training videos, such as epochs for a number of steps.
+
+        Doing it twice changes nothing.
+        """
+
     def visited(self, config: C, videos: Sequence[Video]) -> Sequence[Video]:
         """The videos of an epoch, one step each.
 

@@ -34,7 +34,8 @@ from mucon.inference import MuConPredictor
 from mucon.library import load_predictor
 from mucon.method import Predictor
 from mucon.methods.frame_mlp import FrameMlp
-from mucon.methods.frames.predictor import FrameClassifier, FrameEnsemble, FramePredictor
+from mucon.methods.frames.networks import FrameClassifier, FrameEnsemble
+from mucon.methods.frames.predictor import FramePredictor
 from mucon.methods.ms_tcn.network import MsTcnNetwork, Stage
 from mucon.model import MuConNetwork
 from mucon.model.ensemble import MuConEnsemble

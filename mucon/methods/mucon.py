@@ -72,6 +72,10 @@ class MuCon:
         """The choices of decoding."""
         return config.decoding
 
+    def for_videos(self, config: TrainConfig, n_videos: int) -> TrainConfig:
+        """The configuration itself: nothing depends on the number of videos."""
+        return config
+
     def visited(self, config: TrainConfig, videos: Sequence[Video]) -> Sequence[Video]:
         """All videos."""
         return videos

@@ -1,11 +1,12 @@
-"""Methods that classify frames from frame labels: predictor, learner, settings and method that they share.
+"""Methods with one network that classifies frames: networks, learner, settings, predictor and method that they share.
 
-A method adds a network (`FrameNetworkConfig.build`) and a configuration (`FrameConfig`).
+A method that learns from frame labels adds a network (`FrameNetworkConfig.build`) and a configuration (`FrameConfig`).
+Methods that learn from transcripts build on `NetworkLearner` and `NetworkMethod`, see `mucon.methods.weak`.
 """
 
-from mucon.methods.frames.config import FrameConfig, FrameLossConfig, FrameNetworkConfig, FrameTrainingConfig
+from mucon.methods.frames.config import FrameConfig, FrameLossConfig, FrameTrainingConfig
 from mucon.methods.frames.method import FrameMethod
-from mucon.methods.frames.predictor import FrameClassifier
+from mucon.methods.frames.networks import FrameClassifier, FrameNetworkConfig
 
 __all__ = [
     "FrameClassifier",

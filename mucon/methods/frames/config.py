@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from mucon.configuration import Config
 from mucon.errors import check_ranges
-from mucon.methods.frames.predictor import FrameClassifier
+from mucon.methods.frames.networks import FrameNetworkConfig, NetworkConfig
 from mucon.training_config import last_epoch
 
 
@@ -104,16 +103,7 @@ NOT_TRAINED = ("training.progress_every", "training.progress_videos", "training.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FrameNetworkConfig:
-    """Base of the configurations of networks."""
-
-    def build(self, dim: int, n_actions: int) -> FrameClassifier:
-        """A network with fresh weights for features `[T, dim]` and N actions."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrameConfig(Config):
+class FrameConfig(NetworkConfig):
     """Everything that determines a run of a frame classifier besides its data.
 
     Attributes:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NoReturn
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mucon.checkpoint_files import Progress
 from mucon.configuration import Config
@@ -20,38 +20,13 @@ from mucon.errors import InputError, Problem
 from mucon.identity.trained_on import TrainedOn
 from mucon.identity.weights import weights_sha256
 from mucon.inference.requests import Prediction, check_request, likeliest_actions, unsupported_task
-from mucon.model.ensemble import mean_log_probs
+from mucon.methods.frames.networks import FrameClassifier
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
 
 PREDICTIONS = ("frames",)
 MAIN = "frames"
 TASKS = ("segmentation",)
-
-
-class FrameClassifier(nn.Module):
-    """A network that classifies frames."""
-
-    def frame_log_probs(self, features: Tensor) -> Tensor:
-        """Log-probabilities `[T, N]` of features `[T, D]`, without gradients."""
-        raise NotImplementedError
-
-
-class FrameEnsemble(FrameClassifier):
-    """Classifiers of the same size: the normalised geometric mean of their distributions of each frame.
-
-    Args:
-        members: at least one.
-    """
-
-    def __init__(self, members: Sequence[FrameClassifier]) -> None:
-        super().__init__()
-        self.members = nn.ModuleList(members)
-
-    def frame_log_probs(self, features: Tensor) -> Tensor:
-        """Log-probabilities `[T, N]`, without gradients."""
-        members = [member for member in self.members if isinstance(member, FrameClassifier)]
-        return mean_log_probs([member.frame_log_probs(features) for member in members])
 
 
 @dataclass(frozen=True, slots=True)

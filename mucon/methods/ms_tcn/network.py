@@ -13,8 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from mucon.errors import check_ranges
-from mucon.methods.frames.config import FrameNetworkConfig
-from mucon.methods.frames.predictor import FrameClassifier
+from mucon.methods.frames.networks import FrameClassifier, FrameNetworkConfig
 from mucon.model.layers import DualDilatedLayer, ResidualLayer
 
 

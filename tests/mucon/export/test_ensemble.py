@@ -20,7 +20,7 @@ from mucon.inference import MuConPredictor, align_transcript, predict
 from mucon.library import load_predictor
 from mucon.masks import absolute_lengths
 from mucon.methods import method_named
-from mucon.methods.frames.learner import build_network
+from mucon.methods.frames.networks import build_network
 from mucon.model.ensemble import MuConEnsemble
 from mucon.videos import Source
 from tests.helpers.exported import DIM, export, features, frame_log_probs, network

@@ -26,8 +26,7 @@ from mucon.export.runner import load_runner
 from mucon.identity.contract import Contract, Statistics
 from mucon.library import Model
 from mucon.methods import method_named
-from mucon.methods.frames.learner import build_network
-from mucon.methods.frames.predictor import FrameClassifier
+from mucon.methods.frames.networks import FrameClassifier, build_network
 from tests.helpers.exported import DIM, N, export, features, frame_log_probs, network
 from tests.helpers.factories import VOCABULARY
 from tests.helpers.refusals import refused

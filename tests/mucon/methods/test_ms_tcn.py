@@ -20,7 +20,8 @@ from mucon.evaluation import evaluate
 from mucon.identity.weights import weights_sha256
 from mucon.methods import method_named
 from mucon.methods.frames.config import FrameLossConfig, FrameTrainingConfig
-from mucon.methods.frames.learner import FrameLearner, build_network, frame_loss, smoothing_loss
+from mucon.methods.frames.learner import FrameLearner, frame_loss, smoothing_loss
+from mucon.methods.frames.networks import build_network
 from mucon.methods.ms_tcn.config import MsTcnConfig, MsTcnPlusPlusConfig
 from mucon.methods.ms_tcn.network import MsTcnNetwork, MsTcnNetworkConfig, MsTcnPlusPlusNetworkConfig
 from mucon.synthetic.grammar import synthesize

@@ -1,0 +1,141 @@
+"""Settings that methods share which learn from transcripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Self
+
+from mucon.errors import check_ranges
+from mucon.methods.frames.config import NOT_TRAINED
+from mucon.methods.frames.networks import FrameNetworkConfig, NetworkConfig
+from mucon.training_config import last_epoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeakTrainingConfig:
+    """One video per step.
+
+    Attributes:
+        schedule: `passes`: so many epochs, with Adam by default. `published`: optimiser, rate and number of iterations
+            of the released program, see `WeakConfig.published`; settings that differ from their defaults take
+            precedence.
+            Deviation: the default is not the released schedule, which counts iterations on a thousand long videos: on
+            small data sets the same number of passes has a hundredth of the steps.
+        epochs: passes over the training videos.
+        stop_after: see `mucon.training_config.TrainingConfig`.
+        optimiser: `adam`, or `sgd` without momentum.
+        learning_rate: initial rate.
+        lr_drop_fraction: share of the run after which the rate drops.
+        lr_drop_factor: factor of the rate at the drop.
+        weight_decay: added to the gradient of every parameter.
+        clip_norm: largest norm of the gradient, or None.
+        threads: CPU threads; training sets them itself, since other numbers give other bits.
+        progress_videos: largest number of training videos with known lengths that are scored during training.
+        progress_every: epochs between two such scores; the last epoch is always scored.
+
+    Raises:
+        InputError: a value outside its range.
+    """
+
+    schedule: Literal["passes", "published"] = "passes"
+    epochs: int = 20
+    stop_after: int | None = None
+    optimiser: Literal["adam", "sgd"] = "adam"
+    learning_rate: float = 0.001
+    lr_drop_fraction: float = 1.0
+    lr_drop_factor: float = 0.1
+    weight_decay: float = 0.0
+    clip_norm: float | None = None
+    threads: int = 1
+    progress_videos: int = 20
+    progress_every: int = 5
+
+    def __post_init__(self) -> None:
+        check_ranges(
+            "training.",
+            [
+                ("epochs", self.epochs, "at least 1", self.epochs >= 1),
+                ("stop_after", self.stop_after, "at least 1", self.stop_after is None or self.stop_after >= 1),
+                ("learning_rate", self.learning_rate, "above 0", self.learning_rate > 0),
+                ("lr_drop_fraction", self.lr_drop_fraction, "from 0 to 1", 0 <= self.lr_drop_fraction <= 1),
+                ("lr_drop_factor", self.lr_drop_factor, "above 0", self.lr_drop_factor > 0),
+                ("weight_decay", self.weight_decay, "at least 0", self.weight_decay >= 0),
+                ("clip_norm", self.clip_norm, "above 0", self.clip_norm is None or self.clip_norm > 0),
+                ("threads", self.threads, "at least 1", self.threads >= 1),
+                ("progress_videos", self.progress_videos, "at least 0", self.progress_videos >= 0),
+                ("progress_every", self.progress_every, "at least 1", self.progress_every >= 1),
+            ],
+        )
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch, counted from 1, after which training ends."""
+        return last_epoch(self.epochs, self.stop_after)
+
+    @property
+    def drop_after(self) -> int:
+        """Number of epochs with the initial rate."""
+        return round(self.lr_drop_fraction * self.epochs)
+
+    def rate(self, epoch: int) -> float:
+        """Learning rate of an epoch, counted from 0."""
+        return self.learning_rate * (self.lr_drop_factor if epoch >= self.drop_after else 1.0)
+
+    @property
+    def labelled(self) -> float:
+        """No frame label is used."""
+        return 0.0
+
+    @property
+    def precision(self) -> Literal["float32"]:
+        """Precision of the arithmetic."""
+        return "float32"
+
+    @property
+    def warm_start(self) -> None:
+        """Weights are always fresh."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeakConfig(NetworkConfig):
+    """Everything that determines a run besides its data; a subclass narrows the types and adds fields.
+
+    Attributes:
+        network: size of the network.
+        seed: random seed for initialization, shuffling and everything else that is drawn.
+    """
+
+    NOT_TRAINED: ClassVar[tuple[str, ...]] = NOT_TRAINED
+
+    network: FrameNetworkConfig = field(default_factory=FrameNetworkConfig)
+    training: WeakTrainingConfig = field(default_factory=WeakTrainingConfig)
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        check_ranges("", [("seed", self.seed, "at least 0", self.seed >= 0)])
+
+    @classmethod
+    def published(cls, n_videos: int) -> Mapping[str, Any]:
+        """The settings of the released program for a number of training videos, by path.
+
+        Args:
+            n_videos: number of training videos; a released number of iterations is rounded up to whole epochs.
+        """
+        raise NotImplementedError
+
+    def for_videos(self, n_videos: int) -> Self:
+        """The configuration with the settings of its schedule; those that differ from their defaults are kept."""
+        if self.training.schedule == "passes":
+            return self
+        chosen = self.differences()
+        values = {path: value for path, value in self.published(n_videos).items() if path not in chosen}
+        return self.with_values(values)
+
+    def without_effect(self, labelled: bool | None) -> Iterator[str]:
+        """The factor of a drop that never comes, and an early stop after the last epoch."""
+        training = self.training
+        if training.drop_after >= training.epochs:
+            yield from ("training.lr_drop_fraction", "training.lr_drop_factor")
+        if training.last_epoch == training.epochs:
+            yield "training.stop_after"
