@@ -87,8 +87,10 @@ def run(args: argparse.Namespace) -> int:
     warn_of_shared_groups(store, args.split)
     scored = "validation" if args.hold_out_validation else "test"
     warn_of_warm_start(config, store, args.split, scored, args.out)
-    method, training = method_named(args.method), training_of(config)
     videos, vocabulary = training_videos_of(store, args.split, scored), vocabulary_of(store)
+    method = method_named(args.method)
+    config = method.for_videos(config, len(videos))
+    training = training_of(config)
     n_videos, history = len(method.visited(config, videos)), History(args.out, device)
     with StopOnSignal() as stop, EpochPrinter(training.last_epoch, n_videos) as printer:
 

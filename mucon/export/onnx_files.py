@@ -68,11 +68,10 @@ def runner_facts(predictor: Predictor) -> dict[str, object]:
 
 
 def _write_classifier(target: Path, predictor: Predictor) -> None:
+    if not isinstance(predictor, FramePredictor):
+        raise InputError(_no_onnx(predictor.method))
     graph = Graph("frames", {"features": ("float", ["T", predictor.dim])})
-    members = []
-    if isinstance(predictor, FramePredictor):
-        members = list(_members(predictor.classifier))
-    log_probs = [_classified(graph, member, predictor.method) for member in members]
+    log_probs = [_classified(graph, member, predictor.method) for member in _members(predictor.classifier)]
     shape: list[str | int] = ["T", predictor.vocabulary.n_actions]
     graph.write(target / "frames.onnx", {"log_probs": (mean_log_probs(graph, log_probs), "float", shape)})
 
@@ -94,8 +93,12 @@ def _classified(graph: Graph, network: nn.Module, method: str) -> str:
         for stage in refinements:
             log_probs = _stage(graph, graph.op("Exp", log_probs), stage)
         return log_probs
+    raise InputError(_no_onnx(method))
+
+
+def _no_onnx(method: str) -> Problem:
     message = f"the method {method} has no ONNX form"
-    raise InputError(Problem(rule="unsupported", place="--onnx", value=method, message=message))
+    return Problem(rule="unsupported", place="--onnx", value=method, message=message)
 
 
 def _stage(graph: Graph, x: str, stage: nn.Module) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from mucon.configuration import DEFAULT_METHOD, Config, field_types
 from mucon.device import planned_precision
@@ -110,6 +111,7 @@ def expand(
     seeds: Sequence[int],
     splits: Sequence[str],
     fingerprint: Callable[[str, Config, int], str],
+    n_training: Callable[[str], int],
     store: str,
     device: str = "cpu",
     part: ScoredPart = "test",
@@ -123,6 +125,7 @@ def expand(
         seeds: one trial each.
         splits: names.
         fingerprint: returns the fingerprint of a split's data for a configuration and a seed.
+        n_training: returns the number of a split's training videos.
         store: absolute path of the store.
         device: see `mucon.device.planned_precision`.
         part: see `Trial.part`.
@@ -134,14 +137,20 @@ def expand(
     Raises:
         InputError: an unknown setting, a wrong value, or rows that become the same trial.
     """
-    rows = [
-        (row, TrialSettings.of(usable(config, device), task=row.task, method=row.method, part=part))
-        for row, config in row_configs(experiment, base, settings)
-    ]
+    rows = row_configs(experiment, base, settings)
+    numbers = {split: n_training(split) for split in splits}
+
+    @cache
+    def shared_settings(row: int, n_videos: int) -> TrialSettings:
+        variant, config = rows[row]
+        planned = method_named(variant.method).for_videos(usable(config, device), n_videos)
+        return TrialSettings.of(planned, task=variant.task, method=variant.method, part=part)
+
     trials: dict[Cell, Trial] = {}
     for seed in seeds:
         for split in splits:
-            for variant, shared in rows:
+            for row, (variant, _) in enumerate(rows):
+                shared = shared_settings(row, numbers[split])
                 trial = shared.trial(
                     seed, split=split, data_fingerprint=fingerprint(split, shared.config, seed), store=store
                 )

@@ -280,6 +280,7 @@ def make_plan(
             seeds=seeds,
             splits=tuple(names),
             fingerprint=fingerprint,
+            n_training=lambda split: data[split].n_train,
             store=absolute(store),
             device=device,
             part=part,

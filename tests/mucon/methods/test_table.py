@@ -14,7 +14,7 @@ import torch
 
 import mucon
 from mucon.checkpoint_files import read
-from mucon.config import Config
+from mucon.configuration import Config, field_types
 from mucon.decoding.config import DecodingConfig
 from mucon.errors import Diverged, Interrupted
 from mucon.evaluation import evaluate
@@ -40,13 +40,18 @@ SETTINGS = {
     "frame_mlp": {"network.maps": 8, "training.epochs": 2},
 }
 """Settings with which a step of each method takes milliseconds."""
+LABELLED = [name for name in METHODS if "training.labelled" in field_types(method_named(name).config)]
+"""The methods that use frame labels."""
+WIDTH = {"mucon": "backbone.channels"}
+"""Setting that widens the network, where it is not `network.maps`."""
 N_VIDEOS, N_STEPS = 3, 6
 
 
 def small(name: str, **settings: object) -> Config:
     """A small configuration; settings are spelt with two underscores for a dot."""
     values = {path.replace("__", "."): value for path, value in settings.items()}
-    return method_named(name).config().with_values({**SETTINGS[name], "training.labelled": 1.0, **values})
+    labels = {"training.labelled": 1.0} if name in LABELLED else {}
+    return method_named(name).config().with_values({**SETTINGS[name], **labels, **values})
 
 
 def train(name: str, folder: Path, config: Config | None = None, videos: list[Video] | None = None, **options) -> None:
@@ -157,6 +162,16 @@ def test_another_seed_gives_other_weights(tmp_path: Path, name: str, run):
     assert digest(name, tmp_path) != digest(name, run[0])
 
 
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in LABELLED])
+def test_lengths_change_nothing_where_no_label_is_used(tmp_path: Path, name: str):
+    videos = small_videos(N_VIDEOS)
+    other = [dataclasses.replace(video, lengths=None) for video in videos]
+    for folder, chosen in (("a", videos), ("b", other)):
+        train(name, tmp_path / folder, videos=chosen)
+    assert digest(name, tmp_path / "a") == digest(name, tmp_path / "b")
+
+
+@pytest.mark.parametrize("name", LABELLED)
 def test_lengths_of_unlabelled_videos_change_nothing(tmp_path: Path, name: str):
     config = small(name, training__labelled=0.3)
     videos = small_videos(4)
@@ -170,7 +185,7 @@ def test_lengths_of_unlabelled_videos_change_nothing(tmp_path: Path, name: str):
 
 def test_all_methods_label_the_same_videos(tmp_path: Path):
     labelled = {}
-    for name in METHODS:
+    for name in LABELLED:
         train(name, tmp_path / name, small(name, training__labelled=0.4, training__epochs=1), small_videos(7))
         labelled[name] = (tmp_path / name / "labelled.json").read_text()
     assert len(set(labelled.values())) == 1
@@ -193,6 +208,7 @@ def test_the_folder_of_another_configuration_is_refused(tmp_path: Path, name: st
         train(name, tmp_path, small(name, training__learning_rate=0.2, seed=2))
 
 
+@pytest.mark.parametrize("name", LABELLED)
 def test_a_labelled_video_without_lengths_is_refused(tmp_path: Path, name: str):
     silent = dataclasses.replace(make_video("silent", (0, 1), (4, 5)), lengths=None, labelled=True)
     with refused("missing", "silent", n=1):
@@ -266,14 +282,16 @@ def test_a_copy_on_a_device_is_independent(predictor: Predictor):
 
 
 def test_an_epoch_has_a_step_for_each_visited_video(tmp_path: Path, method: Method, name: str):
-    config = small(name, training__labelled=0.3, training__epochs=1)
+    share = {"training__labelled": 0.3} if name in LABELLED else {}
+    config = small(name, training__epochs=1, **share)
     reports: list[EpochReport] = []
     train(name, tmp_path, config, small_videos(5), report=reports.append)
-    assert reports[0].step == len(method.visited(config, small_videos(5))) == (5 if name == "mucon" else 2)
+    expected = 2 if name in LABELLED and name != "mucon" else 5
+    assert reports[0].step == len(method.visited(config, small_videos(5))) == expected
 
 
 def test_weights_are_counted_without_memory_for_them(method: Method, name: str):
-    path = "backbone.channels" if name == "mucon" else "network.maps"
+    path = WIDTH.get(name, "network.maps")
     n_weights = method.n_parameters(small(name).override(path, 2**20), small_videos(N_VIDEOS), VOCABULARY)
     assert n_weights > 2**20
     if name != "frame_mlp":

@@ -38,6 +38,7 @@ def expanded(
         seeds=seeds,
         splits=splits,
         fingerprint=lambda split, *_: "f" + split,
+        n_training=lambda _: 40,
         store="/s",
     )
 

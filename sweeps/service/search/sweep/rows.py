@@ -193,6 +193,7 @@ class PointPlan:
             seeds=(seed,),
             splits=self.splits,
             fingerprint=self._fingerprint,
+            n_training=lambda split: self.empty.splits[split].n_train,
             store=self.empty.store,
             device=self.ground.device,
             part=PART,
