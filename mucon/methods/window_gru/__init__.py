@@ -1,0 +1,8 @@
+"""The network that classifies each frame from a short window around it, and the windows of many recordings.
+
+NNV, CDFL and the HMM/RNN train it; the methods differ in their targets.
+"""
+
+from mucon.methods.window_gru.network import WindowGru, WindowGruConfig
+
+__all__ = ["WindowGru", "WindowGruConfig"]
