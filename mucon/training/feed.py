@@ -42,7 +42,7 @@ class Feed:
         is_gpu = device.type != "cpu"
         if resident is None:
             itemsize = min(dtype.itemsize, videos[0].read().dtype.itemsize) if is_gpu else dtype.itemsize
-            resident = sum(video.n_frames * video.dim for video in videos) * itemsize <= _room(device)
+            resident = sum(video.n_frames * video.dim for video in videos) * itemsize <= room(device)
         self.resident = [self._kept(index) for index in range(len(videos))] if resident else None
         self.pool = ThreadPoolExecutor(1) if not resident and (is_gpu if ahead is None else ahead) else None
         self.pending: dict[int, Future[Tensor]] = {}
@@ -80,7 +80,8 @@ class Feed:
         return stored if is_smaller else stored.to(self.dtype)
 
 
-def _room(device: torch.device) -> float:
+def room(device: torch.device) -> float:
+    """Bytes that resident features may take on a device."""
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
         allowed = torch.cuda.get_per_process_memory_fraction(device) * total  # a trial may share the GPU

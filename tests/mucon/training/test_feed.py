@@ -90,12 +90,12 @@ def stored_as(dtype: str) -> Video:
 def test_a_gpu_keeps_the_smaller_of_the_stored_and_the_requested_type(
     monkeypatch: pytest.MonkeyPatch, stored: str, wanted: torch.dtype, kept: torch.dtype
 ) -> None:
-    monkeypatch.setattr(feeding, "_room", lambda _: 7 * 2 * kept.itemsize)
+    monkeypatch.setattr(feeding, "room", lambda _: 7 * 2 * kept.itemsize)
     with Feed([stored_as(stored)], META, wanted) as feed:
         assert feed.resident is not None
         assert feed.resident[0].dtype == kept
         assert feed.get(0).dtype == wanted
-    monkeypatch.setattr(feeding, "_room", lambda _: 7 * 2 * kept.itemsize - 1)
+    monkeypatch.setattr(feeding, "room", lambda _: 7 * 2 * kept.itemsize - 1)
     with Feed([stored_as(stored)], META, wanted) as feed:
         assert feed.resident is None
         assert feed.get(0).dtype == wanted
