@@ -18,6 +18,8 @@ SEGMENTATION = Experiment(
         ),
         Variant(labels=("MS-TCN, all frame labels",), method="ms_tcn", prediction="frames"),
         Variant(labels=("MS-TCN++, all frame labels",), method="ms_tcn_pp", prediction="frames"),
+        Variant(labels=("TCFPN, all frame labels",), method="tcfpn", prediction="frames"),
+        Variant(labels=("ED-TCN, all frame labels",), method="ed_tcn", prediction="frames"),
     ),
     columns=(
         MOF,

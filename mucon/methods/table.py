@@ -18,6 +18,8 @@ METHODS: Mapping[str, tuple[str, str]] = MappingProxyType(
         DEFAULT_METHOD: ("mucon.methods.mucon", "MUCON"),
         "ms_tcn": ("mucon.methods.ms_tcn", "MS_TCN"),
         "ms_tcn_pp": ("mucon.methods.ms_tcn", "MS_TCN_PP"),
+        "tcfpn": ("mucon.methods.encoder_decoder", "TCFPN"),
+        "ed_tcn": ("mucon.methods.encoder_decoder", "ED_TCN"),
         "frame_mlp": ("mucon.methods.frame_mlp", "FRAME_MLP"),
     }
 )

@@ -112,8 +112,8 @@ class NetworkMethod(ABC, Generic[C]):
         return sum(parameter.numel() for parameter in network.parameters())
 
     def pooling(self, config: C) -> int:
-        """The network keeps the rate of the frames."""
-        return 1
+        """That of the network."""
+        return config.network.pooling
 
     def identifying(self, config: C) -> dict[str, Any]:
         """The settings of an identity."""

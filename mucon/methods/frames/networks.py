@@ -48,6 +48,11 @@ class FrameNetworkConfig:
         """A network with fresh weights for features `[T, dim]` and N actions."""
         raise NotImplementedError
 
+    @property
+    def pooling(self) -> int:
+        """Frames per frame that the network classifies; segments that are shorter cannot be resolved."""
+        return 1
+
 
 class NetworkTraining(TrainingSettings, Descent, Protocol):
     """The settings `training.*` of a method with one network."""

@@ -27,6 +27,8 @@ SMALL = {
     "mucon": small_config(training__epochs=1).differences(),
     "ms_tcn": {"training.epochs": 1, "network.channels": 4, "network.layers": 2, "network.refinements": 1},
     "ms_tcn_pp": {"training.epochs": 1},
+    "tcfpn": {"training.epochs": 1, "network.maps": 4, "network.kernel": 3},
+    "ed_tcn": {"training.epochs": 1, "network.maps": 4, "network.kernel": 3},
     "frame_mlp": {"training.epochs": 1},
 }
 

@@ -37,6 +37,14 @@ SETTINGS = {
         "network.maps": 8,
         "training.epochs": 2,
     },
+    "tcfpn": {
+        "network.channels": (4, 6, 4),
+        "network.maps": 8,
+        "network.kernel": 5,
+        "network.groups": 2,
+        "training.epochs": 2,
+    },
+    "ed_tcn": {"network.maps": 8, "network.growth": 4, "network.kernel": 5, "training.epochs": 2},
     "frame_mlp": {"network.maps": 8, "training.epochs": 2},
 }
 """Settings with which a step of each method takes milliseconds."""
@@ -217,7 +225,7 @@ def test_a_labelled_video_without_lengths_is_refused(tmp_path: Path, name: str):
 
 
 def test_a_run_that_diverges_keeps_no_weights_that_are_nan(tmp_path: Path, name: str):
-    config = small(name, training__learning_rate=1e30, training__epochs=9)
+    config = small(name, training__learning_rate=1e37, training__epochs=9)
     with pytest.raises(Diverged, match=r"epoch \d"):
         train(name, tmp_path, config)
 
