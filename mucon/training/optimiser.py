@@ -21,8 +21,8 @@ class Descent(Protocol):
     """The settings that the optimiser reads, for example from `TrainingConfig`."""
 
     @property
-    def optimiser(self) -> Literal["sgd", "adam"]:
-        """Stochastic gradient descent without momentum, or Adam."""
+    def optimiser(self) -> Literal["sgd", "adam", "adamw"]:
+        """Stochastic gradient descent without momentum, Adam, or Adam with decoupled weight decay."""
 
     @property
     def weight_decay(self) -> float:
@@ -34,7 +34,7 @@ class Descent(Protocol):
 
 
 class Optimiser:
-    """Stochastic gradient descent without momentum, or Adam, on flat memory.
+    """Stochastic gradient descent without momentum, Adam or AdamW, on flat memory.
 
     All weights are stored one after another in one tensor, and so are all gradients (the modules' parameters are
     views), so that clipping and the step take a handful of operations for any number of layers. While the optimiser
@@ -78,7 +78,7 @@ class Optimiser:
                 parameter.grad = self.gradients[start:stop].view_as(parameter)
                 start = stop + (-parameter.numel() % multiple)
             self.groups[name] = self.gradients[first:start]
-        n_moments = 2 if config.optimiser == "adam" else 0
+        n_moments = 0 if config.optimiser == "sgd" else 2
         self.moments = [torch.zeros_like(self.weights) for _ in range(n_moments)]
         self.n_steps = 0
 
@@ -97,19 +97,21 @@ class Optimiser:
             for group, scale in zip(self.groups.values(), scales, strict=True):
                 group.mul_(scale)
         self.n_steps += 1
+        if self.config.optimiser == "adam":
+            self.gradients.add_(self.weights, alpha=self.config.weight_decay)
+        else:
+            self.weights.mul_(1 - learning_rate * self.config.weight_decay)
         if self.moments:
             self._adam(learning_rate)
         else:
-            self.weights.mul_(1 - learning_rate * self.config.weight_decay)
             self.weights.add_(self.gradients, alpha=-learning_rate)
         self.gradients.zero_()
         return norms
 
     def _adam(self, learning_rate: float) -> None:
         mean, square = self.moments
-        gradients = self.gradients.add_(self.weights, alpha=self.config.weight_decay)
-        mean.lerp_(gradients, 1 - ADAM_DECAY[0])
-        square.mul_(ADAM_DECAY[1]).addcmul_(gradients, gradients, value=1 - ADAM_DECAY[1])
+        mean.lerp_(self.gradients, 1 - ADAM_DECAY[0])
+        square.mul_(ADAM_DECAY[1]).addcmul_(self.gradients, self.gradients, value=1 - ADAM_DECAY[1])
         for_mean, for_square = (1 - decay**self.n_steps for decay in ADAM_DECAY)
         deviation = square.sqrt().div_(for_square**0.5).add_(ADAM_EPSILON)
         self.weights.addcdiv_(mean, deviation, value=-learning_rate / for_mean)

@@ -24,11 +24,12 @@ class WeakTrainingConfig:
             small data sets the same number of passes has a hundredth of the steps.
         epochs: passes over the training videos.
         stop_after: see `mucon.training_config.TrainingConfig`.
-        optimiser: `adam`, or `sgd` without momentum.
+        optimiser: `adam`, `adamw` (see `weight_decay`), or `sgd` without momentum.
         learning_rate: initial rate.
         lr_drop_fraction: share of the run after which the rate drops.
         lr_drop_factor: factor of the rate at the drop.
-        weight_decay: added to the gradient of every parameter.
+        weight_decay: added to the gradient of every parameter; with `adamw`, each step takes the share rate · decay of
+            the weights instead.
         clip_norm: largest norm of the gradient, or None.
         threads: CPU threads; training sets them itself, since other numbers give other bits.
         progress_videos: largest number of training videos with known lengths that are scored during training.
@@ -41,7 +42,7 @@ class WeakTrainingConfig:
     schedule: Literal["passes", "published"] = "passes"
     epochs: int = 20
     stop_after: int | None = None
-    optimiser: Literal["adam", "sgd"] = "adam"
+    optimiser: Literal["adam", "adamw", "sgd"] = "adam"
     learning_rate: float = 0.001
     lr_drop_fraction: float = 1.0
     lr_drop_factor: float = 0.1

@@ -28,7 +28,7 @@ from tests.helpers.refusals import refused
 from tests.mucon.training.test_loop import CONFIG, N_EPOCHS, N_VIDEOS, ROOT, StopAfter, digest, train_small
 from tests.mucon.training.test_step import TRANSCRIPT, small_model
 
-REFERENCES = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
+REFERENCES = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 
 
 def draw(seed: int, T: int = 20, dtype: torch.dtype = torch.float64) -> torch.Tensor:
@@ -81,7 +81,7 @@ def test_aligned_parameters_learn_the_same_and_their_state_does_not_show_it(kind
     assert int((aligned.weights == 0).sum()) >= n_padding
 
 
-@pytest.mark.parametrize("kind", ["sgd", "adam"])
+@pytest.mark.parametrize("kind", REFERENCES)
 @pytest.mark.parametrize("clip_norm", [0.05, 100.0])
 def test_the_optimiser_does_what_torch_does_with_two_clipped_groups(kind: str, clip_norm: float):
     config = TrainingConfig(optimiser=kind, weight_decay=0.3, clip_norm=clip_norm)
