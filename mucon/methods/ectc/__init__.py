@@ -1,0 +1,1 @@
+"""ECTC: the likelihood of a transcript over all its alignments, weighted by the similarity of neighbouring frames."""
