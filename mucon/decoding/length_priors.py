@@ -14,6 +14,8 @@ from mucon.errors import InputError, Problem
 
 LEAST_MEAN = 1e-30
 """Frames; smaller means (a softmax that underflowed to 0) are raised to it."""
+LEAST_GEOMETRIC_MEAN = 1 + 1e-9
+"""Frames; smaller means of `GeometricPerClass` are raised to it, so that the logarithm of the loop is finite."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,10 +111,10 @@ class Poisson(_Unlimited):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PoissonPerClass(_Unlimited):
-    """A Poisson distribution per action: every segment of action n lasts `means[n]` frames on average.
+class PerClass(_Unlimited):
+    """Base of log-concave priors that depend on the action alone: segments of action n last `means[n]` frames.
 
-    Normalised like `Poisson`.
+    Their terms have one shape for all actions.
 
     Attributes:
         means: `[N]` frames, finite and not negative.
@@ -123,8 +125,16 @@ class PoissonPerClass(_Unlimited):
     def __post_init__(self) -> None:
         checked_means(self.means, "action")
 
+    def modes(self, max_length: int) -> Floats:
+        """The likeliest length `[N]` of each action among 1..`max_length`."""
+        raise NotImplementedError
+
     def terms(self, transcript: Ints, max_length: int) -> LengthTerms:
-        """Log priors, see `LengthPrior.terms`.
+        """Log priors, see `LengthPrior.terms`."""
+        raise NotImplementedError
+
+    def _means_of(self, transcript: Ints) -> Floats:
+        """Means `[M]` of the segments.
 
         Raises:
             InputError: the transcript has an action without a mean.
@@ -133,7 +143,50 @@ class PoissonPerClass(_Unlimited):
         if len(transcript) and transcript.max() >= len(means):
             expected = f"more than {transcript.max()} (one per action)"
             raise InputError(Problem(rule="shape", place="number of means", value=len(means), expected=expected))
-        return _poisson_terms(means[transcript], max_length)
+        return means[transcript]
+
+
+class PoissonPerClass(PerClass):
+    """A Poisson distribution per action, normalised like `Poisson`."""
+
+    __slots__ = ()
+
+    def modes(self, max_length: int) -> Floats:
+        """The likeliest length `[N]` of each action among 1..`max_length`."""
+        return np.clip(np.floor(checked_means(self.means, "action")), 1, max_length)
+
+    def terms(self, transcript: Ints, max_length: int) -> LengthTerms:
+        """Log priors, see `LengthPrior.terms`.
+
+        Raises:
+            InputError: the transcript has an action without a mean.
+        """
+        return _poisson_terms(self._means_of(transcript), max_length)
+
+
+class GeometricPerClass(PerClass):
+    """A geometric distribution per action over 1, 2, ...: after each frame a segment ends with probability 1 / mean.
+
+    These are the lengths of a state of a hidden Markov model with the loop probability `1 - 1 / mean`. Means are
+    raised to `LEAST_GEOMETRIC_MEAN`, so that every length is possible.
+    """
+
+    __slots__ = ()
+
+    def modes(self, max_length: int) -> Floats:
+        """The likeliest length `[N]` of each action: 1 frame."""
+        return np.ones(len(checked_means(self.means, "action")))
+
+    def terms(self, transcript: Ints, max_length: int) -> LengthTerms:
+        """Log priors, see `LengthPrior.terms`.
+
+        Raises:
+            InputError: the transcript has an action without a mean.
+        """
+        means = np.maximum(self._means_of(transcript), LEAST_GEOMETRIC_MEAN)
+        log_loops = np.log1p(-1 / means)
+        M = len(means)
+        return LengthTerms(-np.log(means) - log_loops, log_loops, np.zeros((1, max_length + 1)), np.zeros(M, np.int64))
 
 
 @dataclass(frozen=True, slots=True)

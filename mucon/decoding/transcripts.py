@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mucon.arrays import Floats, Ints
 from mucon.decoding.alignment import FLOOR, as_evidence, best_lengths, means_problem, unusable
-from mucon.decoding.length_priors import LengthPrior, PoissonPerClass
+from mucon.decoding.length_priors import LengthPrior, PerClass, PoissonPerClass
 from mucon.decoding.prefix_tree import PrefixTree
 from mucon.errors import InputError, Problem, check_ranges
 
@@ -21,26 +21,25 @@ TIE = 1e-12
 def best_of_transcripts(
     frame_log_probs: ArrayLike,
     transcripts: PrefixTree | Iterable[ArrayLike],
-    class_means: ArrayLike,
+    prior: PerClass | ArrayLike,
     *,
     max_length: int | None = None,
     beam: int | None = None,
 ) -> tuple[int, Ints, float]:
     """Finds the transcript with the best alignment to the frames; the score is that of `best_lengths`.
 
-    All transcripts are equally likely; lengths have the prior `PoissonPerClass(class_means)`. Transcripts with more
-    segments than frames, or too few for `max_length`, are skipped. The first of equally good transcripts wins. The
-    search is one compiled walk over the prefix tree, O(nodes T log T) time and O((depth + N) T) memory; subtrees that
-    cannot contain the best transcript are skipped. The search is exact unless `beam` is given: then only the prefixes
-    of each length with the `beam` highest upper bounds are followed, and the score is at most the exact one. A beam as
-    wide as the tree is exact.
+    All transcripts are equally likely. Transcripts with more segments than frames, or too few for `max_length`, are
+    skipped. The first of equally good transcripts wins. The search is one compiled walk over the prefix tree,
+    O(nodes T log T) time and O((depth + N) T) memory; subtrees that cannot contain the best transcript are skipped.
+    The search is exact unless `beam` is given: then only the prefixes of each length with the `beam` highest upper
+    bounds are followed, and the score is at most the exact one. A beam as wide as the tree is exact.
 
     Source: alignment against the training transcripts, which the paper compares with (NNV, CDFL), section 5.
 
     Args:
         frame_log_probs: `[T, N]` as in `best_lengths`.
         transcripts: each `[M]`; pass the same `PrefixTree` for many recordings to build it once.
-        class_means: `[N]` frames, see `class_mean_lengths`.
+        prior: log prior of the lengths, or means `[N]` in frames (see `class_mean_lengths`) for `PoissonPerClass`.
         max_length: longest segment in frames; None for no limit.
         beam: prefixes of each length that are followed, at least 1; None for all.
 
@@ -59,45 +58,43 @@ def best_of_transcripts(
     """
     evidence = as_evidence(frame_log_probs)
     tree = transcripts if isinstance(transcripts, PrefixTree) else PrefixTree.of(transcripts)
-    cap = _checked(evidence.shape, tree, class_means, max_length, beam)
-    scores = _scores(evidence, tree, class_means, cap, beam)
+    lengths_of = prior if isinstance(prior, PerClass) else PoissonPerClass(prior)
+    cap = _checked(evidence.shape, tree, lengths_of, max_length, beam)
+    scores = _scores(evidence, tree, lengths_of, cap, beam)
     top = scores.max()
     equal = np.flatnonzero(scores >= top - TIE * (1.0 + abs(top)))
     node = int(equal[np.argmin(tree.transcripts[equal])])
     path = _path(tree, node)
-    lengths, score = best_lengths(evidence, path, PoissonPerClass(class_means), max_length=max_length)
+    lengths, score = best_lengths(evidence, path, lengths_of, max_length=max_length)
     return int(tree.transcripts[node]), lengths, score
 
 
-def _scores(
-    evidence: NDArray[np.floating], tree: PrefixTree, class_means: ArrayLike, cap: int, beam: int | None
-) -> Floats:
+def _scores(evidence: NDArray[np.floating], tree: PrefixTree, prior: PerClass, cap: int, beam: int | None) -> Floats:
     """Best score `[K]` of the transcript that ends at each node; -inf if there is none or it cannot be the best."""
     from mucon.decoding import kernels
 
     T, N = evidence.shape
-    terms = PoissonPerClass(class_means).terms(np.arange(N), cap)
-    modes = np.clip(np.floor(np.asarray(class_means, dtype=np.float64)[:N]), 1, cap)
+    terms = prior.terms(np.arange(N), cap)
     used = np.bincount(tree.actions, minlength=N) > 0
     gained, still, bad_frame = kernels.cumulate(evidence, used, terms.slopes, FLOOR)
     if bad_frame >= 0:
         raise InputError(unusable(evidence, np.flatnonzero(used), bad_frame))
     complete = (tree.transcripts >= 0) & (tree.depths <= T) & (tree.depths * cap >= T)
-    peaks = terms.log_probs(modes)
+    peaks = terms.log_probs(prior.modes(cap))
     nodes = (tree.depths, tree.stops, complete, tree.actions)
     problem = (*nodes, *kernels.depths_below(*nodes, peaks), gained, still)
-    prior = (terms.constants, peaks, np.ascontiguousarray(terms.shapes[0, cap::-1]), cap)
+    lengths_of = (terms.constants, peaks, np.ascontiguousarray(terms.shapes[0, cap::-1]), cap)
     scores: Floats
     if beam is None:
-        scores, _ = kernels.walk(*problem, *prior)
+        scores, _ = kernels.walk(*problem, *lengths_of)
     else:
         widest = int(np.bincount(tree.depths).max())
-        scores, _ = kernels.walk_beam(*problem, *prior, min(beam, widest))
+        scores, _ = kernels.walk_beam(*problem, *lengths_of, min(beam, widest))
     return scores
 
 
 def _checked(
-    shape: tuple[int, ...], tree: PrefixTree, class_means: ArrayLike, max_length: int | None, beam: int | None
+    shape: tuple[int, ...], tree: PrefixTree, prior: PerClass, max_length: int | None, beam: int | None
 ) -> int:
     """The longest segment in frames."""
     T, N = shape
@@ -110,7 +107,7 @@ def _checked(
             ("transcripts", highest, f"action ids from 0 to {N - 1}", highest < N),
         ],
     )
-    n_means = np.asarray(class_means).size
+    n_means = np.asarray(prior.means).size
     if n_means != N:
         raise InputError(means_problem(n_means, N))
     cap = T if max_length is None else min(T, max_length)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mucon.decoding.alignment import FLOOR, best_lengths
-from mucon.decoding.length_priors import Flat, Poisson, PoissonPerClass
+from mucon.decoding.length_priors import Flat, GeometricPerClass, Poisson, PoissonPerClass
 from mucon.decoding.prefix_tree import PrefixTree
 from mucon.decoding.transcripts import Candidate, best_joint, best_of_transcripts
 from tests.helpers.oracles_decoding import (
@@ -98,6 +98,19 @@ def test_every_way_to_divide_tiny_recordings_among_all_transcripts_is_no_better(
         fitting = [one for one in transcripts if len(one) <= T]
         best = max(best_score_of_all(log_probs, one, poisson_table(means[one], T)) for one in fitting)
         assert best_of_transcripts(log_probs, transcripts, means)[2] == pytest.approx(best, rel=1e-12)
+
+
+def test_geometric_lengths_are_searched_as_by_aligning_each_transcript():
+    random = np.random.default_rng(1)
+    for _ in range(40):
+        T = int(random.integers(1, 9))
+        log_probs, means = np.log(random.dirichlet(np.ones(3), T)), random.choice([1.0, 1.2, 3.0, 50.0], 3)
+        transcripts = [random.integers(0, 3, random.integers(1, T + 1)).tolist() for _ in range(8)]
+        prior = GeometricPerClass(means)
+        scores = [best_lengths(log_probs, one, prior)[1] for one in transcripts]
+        index, _, score = best_of_transcripts(log_probs, transcripts, prior)
+        assert score == pytest.approx(max(scores), rel=1e-11)
+        assert scores[index] == score
 
 
 def planted(lengths: list[int], transcript: list[int], N: int, seed: int) -> np.ndarray:
