@@ -39,6 +39,9 @@ class BackboneConfig:
         InputError: a value outside its range.
     """
 
+    PLACE: ClassVar[str] = "backbone."
+    """Where the settings are in a configuration, for problems."""
+
     kind: Literal["dilated", "dual_dilated", "single"] = "dilated"
     channels: int = 128
     n_layers: int = 11
@@ -53,10 +56,10 @@ class BackboneConfig:
         layers = list(self.pool_after)
         ascending = layers == sorted(set(layers)) and all(0 <= layer < self.n_layers for layer in layers)
         check_ranges(
-            "backbone.",
+            self.PLACE,
             [
                 ("channels", self.channels, "at least 1", self.channels >= 1),
-                ("n_groups", self.n_groups, f"a divisor of backbone.channels ({self.channels})", divides),
+                ("n_groups", self.n_groups, f"a divisor of {self.PLACE}channels ({self.channels})", divides),
                 ("n_layers", self.n_layers, "at least 1", self.n_layers >= 1),
                 ("pool_after", layers, f"distinct ascending layers from 0 to {self.n_layers - 1}", ascending),
                 ("dropout", self.dropout, "at least 0 and below 1", 0 <= self.dropout < 1),

@@ -21,6 +21,7 @@ METHODS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "tcfpn": ("mucon.methods.encoder_decoder", "TCFPN"),
         "ed_tcn": ("mucon.methods.encoder_decoder", "ED_TCN"),
         "frame_mlp": ("mucon.methods.frame_mlp", "FRAME_MLP"),
+        "ectc": ("mucon.methods.ectc", "ECTC"),
     }
 )
 """Name of each method -> module and attribute; `mucon` first."""

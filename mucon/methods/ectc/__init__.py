@@ -1,1 +1,24 @@
-"""ECTC: the likelihood of a transcript over all its alignments, weighted by the similarity of neighbouring frames."""
+"""ECTC: the likelihood of a transcript over all its alignments, weighted by the similarity of neighbouring frames.
+
+The network is MuCon's backbone with its frame branch, so that only the loss differs.
+"""
+
+from mucon.method import Method
+from mucon.methods.ectc.config import EctcConfig, demo
+from mucon.methods.ectc.learner import EctcLearner
+from mucon.methods.weak import WeakMethod
+
+__all__ = ["ECTC", "EctcMethod"]
+
+
+class EctcMethod(WeakMethod[EctcConfig]):
+    """A `mucon.method.Method`; see there."""
+
+    def pooling(self, config: EctcConfig) -> int:
+        """Frames per latent frame."""
+        return config.network.pooling
+
+
+ECTC: Method[EctcConfig] = EctcMethod(
+    "ectc", EctcConfig, {"weak": EctcConfig, "demo": demo, "breakfast": EctcConfig}, EctcLearner, main="frames"
+)

@@ -46,11 +46,18 @@ SETTINGS = {
     },
     "ed_tcn": {"network.maps": 8, "network.growth": 4, "network.kernel": 5, "training.epochs": 2},
     "frame_mlp": {"network.maps": 8, "training.epochs": 2},
+    "ectc": {
+        "network.channels": 16,
+        "network.n_groups": 4,
+        "network.n_layers": 4,
+        "network.pool_after": (1, 2),
+        "training.epochs": 2,
+    },
 }
 """Settings with which a step of each method takes milliseconds."""
 LABELLED = [name for name in METHODS if "training.labelled" in field_types(method_named(name).config)]
 """The methods that use frame labels."""
-WIDTH = {"mucon": "backbone.channels"}
+WIDTH = {"mucon": "backbone.channels", "ectc": "network.channels"}
 """Setting that widens the network, where it is not `network.maps`."""
 N_VIDEOS, N_STEPS = 3, 6
 
@@ -204,7 +211,7 @@ def test_the_folder_of_another_method_is_refused(tmp_path: Path, name: str, othe
     if other == name:
         return
     train(other, tmp_path)
-    with refused("conflict", str(tmp_path), ("method",), n=1):
+    with refused("conflict", str(tmp_path), ("method",)):
         train(name, tmp_path)
     with refused("mismatch", str(tmp_path / "checkpoint"), other, n=1):
         method_named(name).load(tmp_path / "checkpoint")
