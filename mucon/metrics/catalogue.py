@@ -151,6 +151,17 @@ METRICS: tuple[Metric, ...] = (
         title_without="MoC-BG",
     ),
     Metric(
+        name="mof_per_video",
+        title="MoF per video",
+        measure=lambda c: frames.share_of_frames(c.true_labels, c.predicted_labels),
+    ),
+    Metric(
+        name="mof_without_background_per_video",
+        title="MoF-BG per video",
+        ignores_background=True,
+        measure=lambda c: frames.share_of_frames(c.true_labels, c.predicted_labels, c.ignored),
+    ),
+    Metric(
         name="matching_score",
         title="Mat Score",
         unit="fraction",
@@ -168,6 +179,16 @@ METRICS: tuple[Metric, ...] = (
     *(metric for threshold in F1_THRESHOLDS for metric in _f1(threshold)),
     *_without_background("iod", "IoD", lambda c: segments.best_iod(c.overlap), printed=_BOTH),
     *_without_background("iou", "IoU", lambda c: segments.best_iou(c.overlap), printed=_BOTH),
+    *_without_background(
+        "iod_by_class",
+        "IoD by class",
+        lambda c: frames.iod_by_class(c.true_labels, c.predicted_labels, c.ignored),
+    ),
+    *_without_background(
+        "iou_by_class",
+        "IoU by class",
+        lambda c: frames.iou_by_class(c.true_labels, c.predicted_labels, c.ignored),
+    ),
     *_without_background(
         "iod_by_index",
         "",

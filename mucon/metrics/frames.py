@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,6 +97,65 @@ def correct_frames_per_class(targets: Ints, predictions: Ints, ignored: Collecti
         action: frames for action, frames in _frames(targets[targets == predictions]).items() if action in counted
     }
     return ClassCounts(correct, counted)
+
+
+def share_of_frames(targets: Ints, predictions: Ints, ignored: Collection[int] = ()) -> float | None:
+    """Share of correct frames of one recording; a mean over recordings gives each the same weight.
+
+    Source: the "accuracy" of Ding and Xu (CVPR 2018), there on every 15th frame.
+
+    Args:
+        targets: `[T]`.
+        predictions: `[T]`.
+        ignored: background ids; frames whose target is among them do not count.
+
+    >>> share_of_frames(np.array([0, 1, 1, 2]), np.array([0, 1, 2, 2]))
+    0.75
+    """
+    return correct_frames(targets, predictions, ignored).value
+
+
+def iou_by_class(targets: Ints, predictions: Ints, ignored: Collection[int] = ()) -> float | None:
+    """Mean over the actions of the truth of the intersection over union of their frames in the whole recording.
+
+    Source: Lu and Elhamifar (ICCV 2021).
+
+    Args:
+        targets: `[T]`.
+        predictions: `[T]`.
+        ignored: background ids; these actions do not count.
+
+    Returns:
+        None if no action is counted.
+
+    >>> iou_by_class(np.array([0, 0, 1, 1]), np.array([0, 1, 1, 2]))
+    0.41666666666666663
+    """
+    detected = _frames(predictions)
+    shares = [
+        correct / (true + detected.get(action, 0) - correct)
+        for action, true, correct in _common(targets, predictions, ignored)
+    ]
+    return share(math.fsum(shares), len(shares))
+
+
+def iod_by_class(targets: Ints, predictions: Ints, ignored: Collection[int] = ()) -> float | None:
+    """Like `iou_by_class`, over the predicted frames of the action; 0 for an action that is not predicted.
+
+    >>> iod_by_class(np.array([0, 0, 1, 1]), np.array([0, 1, 1, 2]))
+    0.75
+    """
+    detected = _frames(predictions)
+    shares = [
+        correct / max(detected.get(action, 0), 1) for action, _, correct in _common(targets, predictions, ignored)
+    ]
+    return share(math.fsum(shares), len(shares))
+
+
+def _common(targets: Ints, predictions: Ints, ignored: Collection[int]) -> Iterator[tuple[int, int, int]]:
+    """Each counted action of the truth with its true and its correct frames."""
+    counts = correct_frames_per_class(targets, predictions, ignored)
+    yield from ((action, true, counts.correct.get(action, 0)) for action, true in counts.counted.items())
 
 
 def _frames(labels: Ints) -> dict[int, int]:

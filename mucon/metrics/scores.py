@@ -46,7 +46,8 @@ def score(
     """Compares each prediction with its target.
 
     MoF is pooled over all frames of all recordings. F1 is computed from counts summed over recordings. IoD, IoU (best
-    segment of the same action, mean over true segments), Edit and the matching score are means over recordings.
+    segment of the same action, mean over true segments; by class: frames of an action, mean over the actions of the
+    truth), Edit, the matching score and MoF per video are means over recordings.
     `..._without_background` leaves out frames whose target is background (MoF) or the background segments of both
     sides; without any background class it equals the plain metric.
 

@@ -52,6 +52,15 @@ def best_of_class(target, prediction, ignored=(), over="union"):
     return total / len(true)
 
 
+def by_class(target, prediction, ignored=(), over="union"):
+    shares = []
+    for action in set(target) - set(ignored):
+        true, found = ({t for t, label in enumerate(labels) if label == action} for labels in (target, prediction))
+        whole = true | found if over == "union" else found
+        shares.append(len(true & found) / len(whole) if whole else 0.0)
+    return mean(shares) if shares else None
+
+
 def edit_distance(a, b):
     table = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
     for i in range(len(a) + 1):

@@ -46,10 +46,14 @@ def assert_by_definition(pairs, background):
     for (target, prediction), video in zip(pairs, scores.per_video, strict=True):
         for suffix, ignored in (("", ()), (W, background)):
             assert_equal(video["mof" + suffix], oracle.mof(target, prediction, ignored), "mof" + suffix)
+            own = f"mof{suffix}_per_video"
+            assert_equal(video[own], oracle.mof(target, prediction, ignored), own)
             assert_equal(video["edit" + suffix], oracle.edit(target, prediction, ignored), "edit" + suffix)
             for name, over in (("iod", "detection"), ("iou", "union")):
                 expected = oracle.best_of_class(target, prediction, ignored, over)
                 assert_equal(video[name + suffix], expected, name + suffix)
+                of_classes = oracle.by_class(target, prediction, ignored, over)
+                assert_equal(video[f"{name}_by_class{suffix}"], of_classes, f"{name}_by_class{suffix}")
             for percent in (10, 25, 50):
                 counts = oracle.f1_counts(target, prediction, percent / 100, ignored)
                 names = [f"{kind}_at_{percent}{suffix}" for kind in ("tp", "fp", "fn")]
@@ -142,7 +146,7 @@ def test_mof_is_pooled_over_frames_and_edit_is_averaged_over_recordings():
 def test_only_background_is_counted_as_undefined_and_is_no_zero():
     target, prediction = [0] * 6, [0] * 6
     scores = scored([(target, prediction)], (0,))
-    undefined = {name for name in METRICS if name.endswith(W)}
+    undefined = {name for name in METRICS if W in name}
     assert {name for name, n in scores.undefined.items() if n} == undefined
     assert set(scores.values) == set(METRICS) - undefined
     both = scored([(target, prediction), ([0, 1, 1], [0, 0, 1])], (0,))
@@ -205,3 +209,21 @@ def test_the_mean_over_classes_pools_frames_and_counts_rare_actions_as_much_as_f
     assert found.values["moc"] == pytest.approx((14 / 14 + 0 / 2 + 2 / 4) / 3)
     assert found.values["moc_without_background"] == pytest.approx((0 / 2 + 2 / 4) / 2)
     assert [video["moc"] for video in found.per_video] == [pytest.approx(0.5), pytest.approx((6 / 6 + 2 / 4) / 2)]
+
+
+def test_two_videos_by_hand_show_what_the_conventions_count():
+    pairs = [([0, 0, 1, 1, 0, 0, 0, 0], [0, 1, 1, 1, 0, 0, 2, 2]), ([1, 1], [1, 0])]
+    values = scored(pairs, {0}).values
+    assert values["mof"] == pytest.approx(6 / 10)  # pooled over the frames
+    assert values["mof_per_video"] == pytest.approx((5 / 8 + 1 / 2) / 2)  # each video has the same weight
+    assert values["mof_without_background"] == pytest.approx(3 / 4)
+    assert values["mof_without_background_per_video"] == pytest.approx((2 / 2 + 1 / 2) / 2)
+    assert values["iou_by_class"] == pytest.approx(((3 / 6 + 2 / 3) / 2 + 1 / 2) / 2)  # 2 is not in the truth
+    assert values["iod_by_class"] == pytest.approx(((3 / 3 + 2 / 3) / 2 + 1 / 1) / 2)
+    assert values["iou_by_class_without_background"] == pytest.approx((2 / 3 + 1 / 2) / 2)
+    assert values["iod_by_class_without_background"] == pytest.approx((2 / 3 + 1 / 1) / 2)
+
+
+def test_by_class_an_action_that_is_not_predicted_counts_as_zero():
+    values = scored([([0, 1], [0, 0])], ()).values
+    assert (values["iod_by_class"], values["iou_by_class"]) == (0.25, 0.25)

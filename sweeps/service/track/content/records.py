@@ -232,14 +232,14 @@ def _distinct_scores(scores: Mapping[str, Mapping[str, float]]) -> dict[str, dic
     {'full': {'mof': 0.5}}
     """
     pairs = [
-        (value, of_one.get(name.removesuffix(WITHOUT)))
+        (value, of_one.get(name.replace(WITHOUT, "")))
         for of_one in scores.values()
         for name, value in of_one.items()
-        if name.endswith(WITHOUT)
+        if WITHOUT in name
     ]
     repeated = all(value == other for value, other in pairs)
     return {
-        prediction: {name: value for name, value in of_one.items() if not (repeated and name.endswith(WITHOUT))}
+        prediction: {name: value for name, value in of_one.items() if not (repeated and WITHOUT in name)}
         for prediction, of_one in scores.items()
     }
 
