@@ -17,6 +17,7 @@ from sweeps.service.spec.columns import (
 )
 from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.spec.figure import Figure
+from sweeps.service.spec.quoted import Quoted, quoted_rows
 from sweeps.service.spec.recipe import Recipe
 from sweeps.service.spec.search import Bound, Choice, Integer, LogUniform, Search, Uniform
 
@@ -39,9 +40,11 @@ __all__ = [
     "Figure",
     "Integer",
     "LogUniform",
+    "Quoted",
     "Recipe",
     "Search",
     "Uniform",
     "Variant",
     "main",
+    "quoted_rows",
 ]

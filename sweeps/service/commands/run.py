@@ -134,10 +134,10 @@ def _run_here(
     from sweeps.service.driver import run_plan
     from sweeps.service.plan.plan import make_plan
     from sweeps.service.spec.recipe import recipe_name
-    from sweeps.service.spec.rows import names_of_rows, only_rows, renamed
+    from sweeps.service.spec.rows import names_of_rows, only_rows, renamed, with_quoted
 
     sweep = only_rows(sweep, options.rows) if options.rows else sweep
-    sweep = renamed(sweep, options.name) if options.name else sweep
+    sweep = with_quoted(renamed(sweep, options.name) if options.name else sweep, options.quoted)
     priority = names_of_rows(only_rows(sweep, options.priority, "--priority")) if options.priority else frozenset()
     asked = Asked.of(options, words, program, name, started)
     given = options.seeds or str(sweep.demo_seeds if options.store is None else sweep.seeds)
@@ -250,11 +250,17 @@ def script_parser(sweep: Sweep, program: str | None) -> Parser:
 
 
 def _add_rows(group: argparse._ActionsContainer, sweep: Experiment | Collection) -> None:
+    from sweeps.service.spec.rows import quoted_data
+
     group.add_argument(
         "--rows",
         nargs="+",
         metavar="ROW",
         help="only these rows, such as 'box, no', TABLE or 'TABLE: ROW' (default: all)",
+    )
+    data = ", ".join(sorted(quoted_data(sweep))) or "none here"
+    group.add_argument(
+        "--quoted", metavar="DATA", help=f"also show the numbers that papers report for these data: {data}"
     )
     add_seeds(group, sweep.seeds)
 
@@ -276,7 +282,8 @@ def _add_trainings(group: argparse._ActionsContainer) -> None:
         action="append",
         default=[],
         metavar="PATH=VALUE",
-        help="override a setting of every trial, such as loss.smoothing=0.2 (repeatable)",
+        help="override a setting of every trial whose method has it, such as loss.smoothing=0.2, or of one method, "
+        "such as ms_tcn:training.epochs=50 (repeatable)",
     )
     option(
         "--recipe",

@@ -15,6 +15,7 @@ from mucon.methods import method_named
 from mucon.videos import ScoredPart
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Collection, Experiment
+from sweeps.service.spec.problems import unknown
 from sweeps.service.trials.cell_results import CellResult
 from sweeps.service.trials.trial import Trial, TrialSettings
 
@@ -59,20 +60,35 @@ def settings_by_method(
 ) -> Callable[[str], Mapping[str, object]]:
     """Returns the settings of the command line for each method of a sweep.
 
-    A method gets the settings that it has. A setting that no method of the sweep has is kept for all of them, so that
-    it is reported as unknown.
+    A method gets the settings that it has, and those whose path begins with its name, as in
+    `ms_tcn:training.epochs`, which take precedence. A setting that no method of the sweep has is kept for all of them,
+    so that it is reported as unknown.
 
     Raises:
-        InputError: the seed is among the settings.
+        InputError: the seed is among the settings, or the name of a method of which the sweep has no row.
     """
-    if "seed" in settings:
-        message = "a sweep sets the seed of each trial"
-        problem = Problem(rule="conflict", place="seed", value=settings["seed"], message=message, hint="use --seeds")
-        raise InputError(problem)
     methods = {DEFAULT_METHOD, *(row.method for table in experiment.experiments for row in table.variants)}
+    own: dict[str, dict[str, object]] = {method: {} for method in methods}
+    problems = []
+    for given, value in settings.items():
+        method, colon, path = given.rpartition(":")
+        if path == "seed":
+            message = "a sweep sets the seed of each trial"
+            problems.append(Problem(rule="conflict", place=given, value=value, message=message, hint="use --seeds"))
+        elif colon and method not in methods:
+            problems.append(unknown(given, "method", method, sorted(methods)))
+        elif colon:
+            own[method][path] = value
+    if problems:
+        raise InputError(problems)
+    shared = {path: value for path, value in settings.items() if ":" not in path}
     paths = {method: set(field_types(method_named(method).config)) for method in methods}
-    unknown = {path for path in settings if not any(path in known for known in paths.values())}
-    return lambda method: {path: value for path, value in settings.items() if path in paths[method] | unknown}
+    nowhere = {path for path in shared if not any(path in known for known in paths.values())}
+
+    def of_method(method: str) -> Mapping[str, object]:
+        return {path: value for path, value in shared.items() if path in paths[method] | nowhere} | own[method]
+
+    return of_method
 
 
 def row_configs(

@@ -10,26 +10,27 @@ from typing import Any
 
 from mucon.configuration import DEFAULT_METHOD, Config
 from mucon.errors import InputError, Problem, nearest, some
-from mucon.method import training_of
 from mucon.methods import method_named
 from mucon.videos import ScoredPart, scored_part
 from storage import open_store
 from sweeps.service.plan.cells import Cell, expand, precision_problems, row_configs, settings_by_method
 from sweeps.service.plan.recordings import (
     SplitData,
-    SplitFacts,
     absolute,
     also_tested,
+    fingerprints,
     split_data,
     split_facts,
     split_names,
     warm_start_problems,
 )
+from sweeps.service.plan.row_facts import RowFacts
 from sweeps.service.plan.stored import as_stored
 from sweeps.service.plan.sweep_folder import SweepCells
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.spec.figure import Figure
+from sweeps.service.spec.quoted import Quoted
 from sweeps.service.spec.seeds import SeedRule
 from sweeps.service.spec.texts import name_problems
 from sweeps.service.text import digest
@@ -62,12 +63,14 @@ class Part:
         pooling: frames per latent frame in the base configuration; None if unknown.
         settings: by the labels of each row, path -> value of what differs from the method's defaults, without the
             seed; empty in plans of earlier versions.
+        facts: how the rows are trained, by their labels; empty in plans of earlier versions.
     """
 
     experiment: Experiment
     cells: tuple[Cell, ...]
     pooling: int | None = None
     settings: Mapping[tuple[str, ...], Mapping[str, Any]] = field(default_factory=dict)
+    facts: Mapping[tuple[str, ...], RowFacts] = field(default_factory=dict)
 
     def settings_of(self, cell: Cell) -> Mapping[str, Any] | None:
         """What differs from the method's defaults in a cell's row; None if the plan does not say it."""
@@ -192,6 +195,8 @@ def _part_to_dict(part: Part) -> dict[str, Any]:
         "columns": [asdict(column) for column in shape.columns],
         "rows": [{**asdict(row), "settings": dict(row.settings)} for row in shape.variants],
         "settings": [dict(part.settings[row.labels]) for row in shape.variants] if part.settings else [],
+        "quoted": [row.to_dict() for row in shape.quoted],
+        "facts": [asdict(part.facts[row.labels]) for row in shape.variants] if part.facts else [],
         "cells": [
             [places[cell.variant.labels], cell.split, cell.seed, cell.identity, cell.evaluation] for cell in part.cells
         ],
@@ -208,6 +213,7 @@ def _part_from_dict(value: Mapping[str, Any]) -> Part:
         variants=rows,
         columns=tuple(Column(**column) for column in value["columns"]),
         default_row=value.get("default_row"),
+        quoted=tuple(Quoted.from_dict(row) for row in value.get("quoted", ())),
         figure=figure and Figure(**{**figure, "recordings": tuple(figure["recordings"])}),
     )
     cells = tuple(
@@ -220,8 +226,16 @@ def _part_from_dict(value: Mapping[str, Any]) -> Part:
     settings = list(value.get("settings", ()))
     if misfit(settings, [{}]) or len(settings) not in (0, len(rows)):
         raise ValueError("settings: expected one mapping per row")
-    by_row = {row.labels: chosen for row, chosen in zip(rows, settings, strict=False)}
-    return Part(experiment=experiment, cells=cells, pooling=value.get("pooling"), settings=by_row)
+    facts = list(value.get("facts", ()))
+    if misfit(facts, [{}]) or len(facts) not in (0, len(rows)):
+        raise ValueError("facts: expected one mapping per row")
+    return Part(
+        experiment=experiment,
+        cells=cells,
+        pooling=value.get("pooling"),
+        settings={row.labels: chosen for row, chosen in zip(rows, settings, strict=False)},
+        facts={row.labels: RowFacts.from_dict(one) for row, one in zip(rows, facts, strict=False)},
+    )
 
 
 def _rule_from_dict(value: Any) -> SeedRule | None:
@@ -299,6 +313,7 @@ def make_plan(
                 cells=tuple(cells),
                 pooling=poolings[table.name],
                 settings={cell.variant.labels: trial.differences for cell, trial in cells.items()},
+                facts={cell.variant.labels: RowFacts.of(cell.variant, trial) for cell, trial in cells.items()},
             )
             for table, cells in zip(tables, stored, strict=True)
         ),
@@ -324,20 +339,6 @@ def _other_parts(plan: Plan) -> Iterator[Problem]:
                 message = f"the validation part has other recordings than in sweep {folder.name}: {some(differing)}"
                 hint = "do not compare their scores"
                 yield Problem(rule="mismatch", place=f"split {split}", value=differing, message=message, hint=hint)
-
-
-def fingerprints(facts: Mapping[str, SplitFacts]) -> Callable[[str, Config, int], str]:
-    """Returns the fingerprint of a split's data for a configuration and a seed; cells with the same data share it."""
-    fingerprints: dict[tuple[str, float, int | None], str] = {}
-
-    def fingerprint(split: str, config: Config, seed: int) -> str:
-        share = training_of(config).labelled
-        key = (split, share, seed if share else None)
-        if key not in fingerprints:
-            fingerprints[key] = facts[split].fingerprint(share, seed)
-        return fingerprints[key]
-
-    return fingerprint
 
 
 def read_plan(results: ResultsFolder, name: str) -> Plan:

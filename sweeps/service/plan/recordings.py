@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 from mucon.baselines import alignment_baseline, blind_baseline, pooling_ceiling
 from mucon.checkpoint_files import of_run, trained_on
+from mucon.configuration import Config
 from mucon.errors import InputError, Problem, some
 from mucon.identity.fingerprint import VideoFacts, data_fingerprint
 from mucon.identity.trained_on import seen_problem
+from mucon.method import training_of
 from mucon.metrics.alignment import alignment_scores
 from mucon.metrics.boundaries import boundary_scores
 from mucon.metrics.confusion import frames_per_action
@@ -185,6 +187,20 @@ def split_data(
         validation_groups=held.groups if held else (),
         validation_only=vocabulary.names(held.only_here) if held else (),
     )
+
+
+def fingerprints(facts: Mapping[str, SplitFacts]) -> Callable[[str, Config, int], str]:
+    """Returns the fingerprint of a split's data for a configuration and a seed; cells with the same data share it."""
+    fingerprints: dict[tuple[str, float, int | None], str] = {}
+
+    def fingerprint(split: str, config: Config, seed: int) -> str:
+        share = training_of(config).labelled
+        key = (split, share, seed if share else None)
+        if key not in fingerprints:
+            fingerprints[key] = facts[split].fingerprint(share, seed)
+        return fingerprints[key]
+
+    return fingerprint
 
 
 def warm_start_problems(trials: Iterable[Trial]) -> list[Problem]:

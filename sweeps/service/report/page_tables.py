@@ -80,7 +80,7 @@ def sortable(
 def score_table(table: Table) -> str:
     """A sweep's table; baselines and the ceiling stay below the sorted rows."""
     heads = [
-        *(Head(title) for title in table.label_titles),
+        *(Head(title) for title in table.label_heads),
         *(Head(column.title, number=True) for column in table.columns),
         Head("seeds", number=True),
     ]
@@ -167,8 +167,10 @@ def _fields(heads: Sequence[Head], row: Sequence[Item]) -> Iterator[str]:
 
 
 def _score_fields(table: Table, row: Row) -> Iterator[Item]:
-    for label in row.marked_labels:
-        yield Item(label, kind="imported" if row.kind == "imported" else "")
+    style = "imported" if row.is_from_elsewhere else ""
+    name, *others = row.marked_labels
+    yield Item(name, kind="best" if row.is_main else style)
+    yield from (Item(label, kind=style) for label in others)
     bold = row.bold or (False,) * len(row.summaries)
     p_values = row.p_values or (None,) * len(row.summaries)
     for column, summary, best, p in zip(table.columns, row.summaries, bold, p_values, strict=True):

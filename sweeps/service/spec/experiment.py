@@ -11,6 +11,7 @@ from mucon.errors import InputError, Problem
 from sweeps.service.spec.columns import MUCON_COLUMNS, Column, Variant
 from sweeps.service.spec.figure import Figure
 from sweeps.service.spec.problems import unknown
+from sweeps.service.spec.quoted import Quoted
 from sweeps.service.spec.recipe import DEMO, WEAK
 from sweeps.service.spec.texts import name_problems, text_problems
 
@@ -38,6 +39,7 @@ class Experiment:
         default_row: name of the row with which the others are compared; None for the row that leaves the base
             unchanged, see `with_default_row`.
         figure: figure of the table; None for a bar per row.
+        quoted: rows with numbers of papers; a sweep shows those of the data set that its command names.
 
     Raises:
         InputError: no row, a row without a label for each title, rows with equal labels, an unknown default row, a
@@ -57,23 +59,27 @@ class Experiment:
     splits: tuple[str, ...] = ("1",)
     default_row: str | None = None
     figure: Figure | None = None
+    quoted: tuple[Quoted, ...] = ()
 
     def __post_init__(self) -> None:
         titles = [column.title for column in self.columns]
         problems = [*name_problems("name", self.name), *text_problems("title", self.title)]
         problems += text_problems("columns", *self.label_titles, *titles)
-        problems += text_problems("rows", *(label for variant in self.variants for label in variant.labels))
+        rows: tuple[Variant | Quoted, ...] = (*self.variants, *self.quoted)
+        problems += text_problems("rows", *(label for row in rows for label in row.labels))
+        problems += text_problems("quoted", *(text for row in self.quoted for text in (row.source, row.convention)))
         problems += [] if self.figure is None else self.figure.problems(self.label_titles, titles)
-        seen: set[tuple[str, ...]] = set()
-        for variant in self.variants:
-            if len(variant.labels) != len(self.label_titles):
+        seen: set[tuple[str, tuple[str, ...]]] = set()  # a method may be run and quoted
+        for row in rows:
+            if len(row.labels) != len(self.label_titles):
                 expected = f"{len(self.label_titles)} labels ({', '.join(self.label_titles)})"
-                message = f"row {variant.name!r} of {self.name} has {len(variant.labels)} labels, expected {expected}"
-                problems.append(Problem(rule="shape", place="rows", value=variant.name, message=message))
-            if variant.labels in seen:
-                message = f"duplicate row {variant.name!r} of {self.name}"
-                problems.append(Problem(rule="duplicate", place="rows", value=variant.name, message=message))
-            seen.add(variant.labels)
+                message = f"row {row.name!r} of {self.name} has {len(row.labels)} labels, expected {expected}"
+                problems.append(Problem(rule="shape", place="rows", value=row.name, message=message))
+            key = row.data if isinstance(row, Quoted) else "", row.labels
+            if key in seen:
+                message = f"duplicate row {row.name!r} of {self.name}"
+                problems.append(Problem(rule="duplicate", place="rows", value=row.name, message=message))
+            seen.add(key)
         if not self.variants:
             problems.append(Problem(rule="missing", place="rows", message=f"{self.name} has no row"))
         names = [variant.name for variant in self.variants]

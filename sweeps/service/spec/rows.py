@@ -53,6 +53,29 @@ def only_rows(sweep: Experiment | Collection, names: Sequence[str], option: str 
     return replace(sweep, experiments=tables) if isinstance(sweep, Collection) else tables[0]
 
 
+def quoted_data(sweep: Experiment | Collection) -> frozenset[str]:
+    """The data sets for which a sweep quotes numbers of papers."""
+    return frozenset(row.data for table in sweep.experiments for row in table.quoted)
+
+
+def with_quoted(sweep: Experiment | Collection, data: str | None) -> Experiment | Collection:
+    """The sweep with the quoted rows of a data set alone.
+
+    Args:
+        sweep: one table, or several.
+        data: name of the data set; None: no quoted rows.
+
+    Raises:
+        InputError: no row quotes numbers for it.
+    """
+    if data is not None and data not in quoted_data(sweep):
+        raise InputError(unknown("--quoted", "data set", data, sorted(quoted_data(sweep))))
+    tables = tuple(
+        replace(table, quoted=tuple(row for row in table.quoted if row.data == data)) for table in sweep.experiments
+    )
+    return replace(sweep, experiments=tables) if isinstance(sweep, Collection) else tables[0]
+
+
 def _of_table(table: Experiment, row: Variant) -> tuple[str, str]:
     return table.name, f"{table.name}: {row.name}"
 

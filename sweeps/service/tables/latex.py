@@ -38,6 +38,7 @@ _SPECIAL = {
 _SYMBOLS = {
     **{"≥": r"\geq", "≤": r"\leq", "≠": r"\neq", "≈": r"\approx", "∞": r"\infty", "→": r"\rightarrow"},
     **{"←": r"\leftarrow", "−": "-", "·": r"\cdot", "µ": r"\mu", "°": r"^{\circ}", "²": "^{2}", "³": "^{3}"},
+    "†": r"^{\dagger}",
 }
 _SIGNS = {"…": r"\dots{}", "“": "``", "”": "''", "‘": "`", "’": "'", "—": "---", "\xa0": " ", "ß": r"\ss{}"}
 _GREEK = re.compile(
@@ -60,7 +61,7 @@ def latex(table: Table, data: str = "") -> str:
         table: the table.
         data: name of the data set.
     """
-    alignment = "l" * len(table.label_titles) + "c" * (len(table.columns) + 1)
+    alignment = "l" * len(table.label_heads) + "c" * (len(table.columns) + 1)
     lines = [
         r"% needs \usepackage{booktabs,graphicx}",
         *(f"% {' '.join(note.split())}" for note in table.notes),
@@ -133,8 +134,10 @@ def _rows(table: Table) -> Iterator[str]:
 def _labels(row: Row) -> Iterator[str]:
     """One label per label column; the long label of a baseline or ceiling row spans them all."""
     labels = [escaped(label) for label in row.marked_labels]
-    if row.kind == "imported":
+    if row.is_from_elsewhere:
         labels = [rf"\textit{{{label}}}" if label else "" for label in labels]
+    if row.is_main:
+        labels[0] = rf"\textbf{{{labels[0]}}}"
     if row.kind != "row" and len(labels) > 1 and not any(labels[1:]):
         yield rf"\multicolumn{{{len(labels)}}}{{l}}{{{labels[0]}}}"
     else:

@@ -10,6 +10,7 @@ from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.imported import ImportedRow, Source
 from sweeps.service.plan.recordings import SplitData, validation_lines
 from sweeps.service.spec.columns import Column, Variant
+from sweeps.service.spec.quoted import Quoted
 from sweeps.service.stats.comparisons import Bold, Comparison, SeedValues, common_seeds
 from sweeps.service.stats.ranking import ranking
 from sweeps.service.stats.significance import LEVEL, SEEDS_NOTE, WELCH
@@ -28,7 +29,8 @@ class Notes:
 
     Attributes:
         data: size and most frequent action of each split, and the scored videos that a column excludes.
-        imported: where rows with results from elsewhere come from.
+        methods: how the methods are trained and what marks mean, in a table that compares methods.
+        imported: where rows with results from elsewhere, and quoted rows, come from.
         baselines: rows that are not better than a feature-free baseline.
         statistics: meaning of bold, rows that the seeds cannot separate, and the scope of the tests.
         seeds: whether the seeds are enough for the two best rows, and which seeds collapsed.
@@ -39,6 +41,7 @@ class Notes:
     """
 
     data: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
     imported: tuple[str, ...] = ()
     baselines: tuple[str, ...] = ()
     statistics: tuple[str, ...] = ()
@@ -50,8 +53,9 @@ class Notes:
 
     @property
     def about(self) -> tuple[str, ...]:
-        """The notes about the table as a whole: data, imported rows, baselines, statistics, seeds and ranking."""
-        return (*self.data, *self.imported, *self.baselines, *self.statistics, *self.seeds, *self.ranking)
+        """The notes about the table as a whole: all but differences and missing values."""
+        before = (*self.data, *self.methods, *self.imported)
+        return (*before, *self.baselines, *self.statistics, *self.seeds, *self.ranking)
 
     def __iter__(self) -> Iterator[str]:
         return iter((*self.about, *self.differences, *self.missing))
@@ -132,6 +136,41 @@ def imported_notes(rows: Sequence[ImportedRow]) -> Iterator[str]:
         yield f"imported from {place}{scale}: {', '.join(map(repr, of_source))}"
     if rows:
         yield "imported rows may have other recordings, seeds and software: no test and no bold compares them"
+
+
+def quoted_notes(rows: Sequence[Quoted]) -> Iterator[str]:
+    """Source and convention of each quoted row; rows that share both share a note."""
+    names: dict[tuple[str, str, str], list[str]] = {}
+    for row in rows:
+        names.setdefault((row.data, row.source, row.convention), []).append(row.name)
+    for (data, source, convention), of_source in names.items():
+        yield f"reported for {data}, not run here: {', '.join(map(repr, of_source))}: {source}; {convention}"
+
+
+def absent_notes(
+    columns: Sequence[Column], variants: Sequence[Variant], by_row: Sequence[Sequence[CellResult]]
+) -> Iterator[str]:
+    """The columns whose metric did not exist yet when results were made, with the rows of those results.
+
+    Args:
+        columns: all columns of the table.
+        variants: the rows.
+        by_row: the results of each row.
+    """
+    titles: dict[tuple[str, ...], list[str]] = {}
+    for column in columns:
+        rows = [
+            variant.name
+            for variant, results in zip(variants, by_row, strict=True)
+            if column.is_tested and any(result.lacks(*column.of(variant)) for result in results)
+        ]
+        if rows:
+            titles.setdefault(tuple(rows), []).append(column.title)
+    for names, lacking in titles.items():
+        yield (
+            f"results of an earlier version lack {', '.join(lacking)}, in {some_rows(names)}: `mucon evaluate` "
+            "computes them from the trained models"
+        )
 
 
 def baseline_notes(

@@ -52,6 +52,7 @@ class Standing:
                 imported=imported,
                 part=plan.part,
                 rule=plan.seed_rule,
+                facts=part.facts,
             )
             for part in plan.parts
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from mucon.videos import ScoredPart
@@ -29,14 +30,17 @@ from sweeps.service.stats.significance import Outcome
 from sweeps.service.stats.summary import Summary
 from sweeps.service.tables.baselines import ExtraRow, blind_scores, extra_rows
 from sweeps.service.tables.enough import Cells, seeds_notes
+from sweeps.service.tables.methods import NOT_BETTER, Facts, method_notes, rows_not_better, shown_facts
 from sweeps.service.tables.notes import (
     Compared,
     Notes,
+    absent_notes,
     baseline_notes,
     data_notes,
     difference_notes,
     imported_notes,
     missing_notes,
+    quoted_notes,
     ranking_notes,
     statistics_notes,
     undefined_notes,
@@ -45,6 +49,9 @@ from sweeps.service.tables.sequence import sequence_notes
 from sweeps.service.trials.cell_results import CellResult
 
 NOTHING_IMPORTED = Imported()
+NO_FACTS: Facts = MappingProxyType({})
+Kind = Literal["row", "imported", "quoted", "baseline", "ceiling"]
+_MARKS = {"imported": "(imported)", "quoted": "(reported)"}
 
 
 class Seeds(NamedTuple):
@@ -78,8 +85,8 @@ class Row:
         labels: one for each of the table's label titles.
         summaries: one per column; None without a value.
         seeds: finished and planned seeds; None for baseline and ceiling rows.
-        kind: `row` of the experiment; `imported` from elsewhere; feature-free `baseline`; or `ceiling`, which no
-            prediction can exceed.
+        kind: `row` of the experiment; `imported` from elsewhere; `quoted` from a paper; feature-free `baseline`; or
+            `ceiling`, which no prediction can exceed.
         task: task of the row, or of the rows to which a baseline applies; None for the ceiling.
         prediction: prediction that replaces the columns' predictions; None to keep those.
         default: whether the other rows are compared with it.
@@ -89,12 +96,16 @@ class Row:
         decision: about the row against the default row, in a table with a rule for seeds; None for the default row.
         collapsed: split and seed of the trainings that collapsed (`collapsed_cells`), by the first tested column with
             values; all means and tests contain them.
+        supervision: what the method is trained from, in a table that compares methods; empty for other rows of that
+            table, None in other tables.
+        is_main: whether such a table shows the name in bold, see `RowFacts.is_main`.
+        is_not_better: whether such a table marks it as no better than the feature-free baseline.
     """
 
     labels: tuple[str, ...]
     summaries: tuple[Summary | None, ...]
     seeds: Seeds | None
-    kind: Literal["row", "imported", "baseline", "ceiling"] = "row"
+    kind: Kind = "row"
     task: str | None = None
     prediction: str | None = None
     default: bool = False
@@ -103,6 +114,9 @@ class Row:
     against_best: tuple[Outcome | None, ...] = ()
     decision: Decision | None = None
     collapsed: Cells = ()
+    supervision: str | None = None
+    is_main: bool = False
+    is_not_better: bool = False
 
     @property
     def name(self) -> str:
@@ -110,16 +124,26 @@ class Row:
         return row_name(self.labels)
 
     @property
+    def is_from_elsewhere(self) -> bool:
+        """Whether its values were not computed here; tables show its labels in italics."""
+        return self.kind in ("imported", "quoted")
+
+    @property
     def marked_labels(self) -> tuple[str, ...]:
-        """The labels as tables show them: those of an imported row have a mark."""
-        if self.kind != "imported":
-            return self.labels
-        return (f"{self.labels[0]} (imported)".strip(), *self.labels[1:])
+        """The label columns as tables show them: labels, some with a mark, and the supervision."""
+        mark = _MARKS.get(self.kind, NOT_BETTER if self.is_not_better else "")
+        name = f"{self.labels[0]} {mark}".strip() if mark else self.labels[0]
+        return (name, *self.labels[1:], *self.extra_labels)
+
+    @property
+    def extra_labels(self) -> tuple[str, ...]:
+        """The supervision, in a table that shows it."""
+        return () if self.supervision is None else (self.supervision,)
 
     @property
     def marked_name(self) -> str:
-        """The non-empty `marked_labels` as one text."""
-        return row_name(self.marked_labels)
+        """The non-empty labels with their mark, as one text."""
+        return row_name(self.marked_labels[: len(self.labels)])
 
     @property
     def seeds_text(self) -> str:
@@ -147,7 +171,7 @@ class Table:
         title: caption.
         label_titles: heads of the label columns.
         columns: the scores.
-        rows: rows of the experiment, imported rows, the feature-free baselines, then the ceiling of `frames`.
+        rows: rows of the experiment, imported and quoted rows, feature-free baselines, then the ceiling of `frames`.
         notes: notes under the table.
         part: the part of each split that is scored.
     """
@@ -161,9 +185,15 @@ class Table:
     part: ScoredPart = "test"
 
     @property
+    def label_heads(self) -> tuple[str, ...]:
+        """Heads of the label columns, with that of the supervision in a table that shows it."""
+        has_supervision = any(row.supervision is not None for row in self.rows)
+        return (*self.label_titles, *(["supervision"] if has_supervision else []))
+
+    @property
     def heads(self) -> tuple[str, ...]:
         """Heads of all columns: labels, scores, seeds."""
-        return (*self.label_titles, *(column.title for column in self.columns), "seeds")
+        return (*self.label_heads, *(column.title for column in self.columns), "seeds")
 
     @property
     def collapsed(self) -> frozenset[tuple[tuple[str, ...], str, int]]:
@@ -181,6 +211,7 @@ def make_table(
     imported: Imported = NOTHING_IMPORTED,
     part: ScoredPart = "test",
     rule: SeedRule | None = None,
+    facts: Facts = NO_FACTS,
 ) -> Table:
     """Makes the table of an experiment from the results so far.
 
@@ -197,6 +228,7 @@ def make_table(
         part: the part of each split that is scored.
         rule: how the results decided which seeds each row has. There are no bold rows, p values and intervals of means
             then, which need a number of seeds that the results do not decide; the notes contain the rule's decisions.
+        facts: how the rows are trained, shown in a table that compares methods.
     """
     names = [variant.name for variant in experiment.variants]
     default = names.index(experiment.default_row) if experiment.default_row is not None else None
@@ -206,10 +238,17 @@ def make_table(
     compared = [column for column in columns if column.is_compared]
     seeds = seeds_by_row(experiment, cells, rule, results) if rule else {}
     decisive = next((column for column in columns if column.column.is_tested and any(column.values)), None)
+    extra = list(extra_rows(experiment, splits, pooling))
+    facts = shown_facts(experiment.variants, facts)
+    summaries = [
+        [_summary(column.values[i], has_interval=rule is None) for column in columns] for i in range(len(names))
+    ]
+    means = [[None if summary is None else summary.mean for summary in row] for row in summaries]
+    not_better = rows_not_better(experiment.variants, experiment.columns, means, extra)
     rows = [
         Row(
             labels=variant.labels,
-            summaries=tuple(_summary(column.values[i], has_interval=rule is None) for column in columns),
+            summaries=tuple(summaries[i]),
             seeds=_seeds(by_row[i], results),
             task=variant.task,
             prediction=variant.prediction,
@@ -219,27 +258,33 @@ def make_table(
             against_best=tuple(column.bold.against_best[i] for column in columns),
             decision=None if (one := seeds.get(variant.labels)) is None else one.decision,
             collapsed=() if decisive is None else _collapsed(decisive.column, variant, by_row[i], results, splits),
+            supervision=facts[variant.labels].supervision if facts else None,
+            is_main=bool(facts) and facts[variant.labels].is_main,
+            is_not_better=bool(facts) and i in not_better,
         )
         for i, variant in enumerate(experiment.variants)
     ]
-    extra = list(extra_rows(experiment, splits, pooling))
     tests = statistics_notes(experiment.default_row, compared)
-    means = [[None if summary is None else summary.mean for summary in row.summaries] for row in rows]
+    others = (*_imported_rows(experiment, imported), *_quoted_rows(experiment), *_extra_rows(experiment, extra))
     return Table(
         name=experiment.name,
         title=experiment.title,
         label_titles=experiment.label_titles,
         columns=experiment.columns,
-        rows=(*rows, *_imported_rows(experiment, imported), *(_extra_row(experiment, one) for one in extra)),
+        rows=(*rows, *(replace(row, supervision=(row.supervision or "") if facts else None) for row in others)),
         notes=Notes(
             data=(*data_notes(splits, part), *undefined_notes(experiment.columns, experiment.variants, found, part)),
-            imported=tuple(imported_notes(imported.of(experiment.name))),
+            methods=tuple(method_notes(experiment.variants, facts, not_better)),
+            imported=(*imported_notes(imported.of(experiment.name)), *quoted_notes(experiment.quoted)),
             baselines=tuple(baseline_notes(experiment.variants, experiment.columns, means, extra)),
             statistics=tuple(sequence_notes(experiment, rule, seeds) if rule else tests),
             seeds=tuple(seeds_notes(names, decisive, [row.collapsed for row in rows], has_power=rule is None)),
             ranking=tuple(ranking_notes(names, compared)),
             differences=tuple(difference_notes(experiment.default_row, names, compared)),
-            missing=tuple(missing_notes(cells, results, imported.damage)),
+            missing=(
+                *absent_notes(experiment.columns, experiment.variants, found),
+                *missing_notes(cells, results, imported.damage),
+            ),
             n_missing=sum(not results[cell.key].is_finished for cell in cells),
         ),
         part=part,
@@ -314,31 +359,38 @@ def _seeds(cells: Sequence[Cell], results: Mapping[str, CellResult]) -> Seeds:
     return Seeds(len(planned - incomplete), len(planned))
 
 
+def _quoted_rows(experiment: Experiment) -> Iterator[Row]:
+    for row in experiment.quoted:
+        values = [row.numbers(one.metric) if one.prediction == "full" else None for one in experiment.columns]
+        summaries = [None if value is None else Summary(*value, 1) for value in values]
+        yield replace(_other_row("quoted", row.labels, summaries), supervision=row.supervision)
+
+
 def _imported_rows(experiment: Experiment, imported: Imported) -> Iterator[Row]:
-    nothing = (None,) * len(experiment.columns)
     for row in imported.of(experiment.name):
         n = len(row.seeds)
         labels = row.labels if len(row.labels) == len(experiment.label_titles) else (row.name,)
-        yield Row(
-            labels=(*labels, *("" for _ in experiment.label_titles[len(labels) :])),
-            summaries=tuple(_summary(row.seed_values(one.prediction, one.metric)) for one in experiment.columns),
-            seeds=Seeds(n, n) if n else None,
-            kind="imported",
-            bold=(False,) * len(experiment.columns),
-            against_default=nothing,
-            against_best=nothing,
-        )
+        labels = (*labels, *("" for _ in experiment.label_titles[len(labels) :]))
+        summaries = [_summary(row.seed_values(one.prediction, one.metric)) for one in experiment.columns]
+        yield replace(_other_row("imported", labels, summaries), seeds=Seeds(n, n) if n else None)
 
 
-def _extra_row(experiment: Experiment, extra: ExtraRow) -> Row:
-    nothing = (None,) * len(extra.values)
+def _extra_rows(experiment: Experiment, extra: Iterable[ExtraRow]) -> Iterator[Row]:
+    for one in extra:
+        labels = (one.label, *("" for _ in experiment.label_titles[1:]))
+        summaries = [None if value is None else Summary(value, None, 1) for value in one.values]
+        yield replace(_other_row(one.kind, labels, summaries), task=one.task)
+
+
+def _other_row(kind: Kind, labels: tuple[str, ...], summaries: Sequence[Summary | None]) -> Row:
+    """A row that is not of the experiment: neither bold nor tested."""
+    nothing = (None,) * len(summaries)
     return Row(
-        labels=(extra.label, *("" for _ in experiment.label_titles[1:])),
-        summaries=tuple(None if value is None else Summary(value, None, 1) for value in extra.values),
+        labels=labels,
+        summaries=tuple(summaries),
         seeds=None,
-        kind=extra.kind,
-        task=extra.task,
-        bold=(False,) * len(extra.values),
+        kind=kind,
+        bold=(False,) * len(summaries),
         against_default=nothing,
         against_best=nothing,
     )

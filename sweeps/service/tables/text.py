@@ -61,9 +61,9 @@ def _drawn(table: Table, deviation: str, padding: int) -> rich.table.Table:
     drawn = rich.table.Table(
         title=plain(table.title, "table.title"), title_justify="left", header_style="bold", padding=(0, padding)
     )
-    for title in table.label_titles:
+    for title in table.label_heads:
         drawn.add_column(plain(title))
-    for title in table.heads[len(table.label_titles) :]:
+    for title in table.heads[len(table.label_heads) :]:
         drawn.add_column(plain(title), justify="right")
     for row, before in zip(table.rows, (None, *table.rows), strict=False):
         if before is not None and (before.kind == "row") != (row.kind == "row"):
@@ -72,19 +72,22 @@ def _drawn(table: Table, deviation: str, padding: int) -> rich.table.Table:
             plain(text.replace("±", deviation), "bold" if bold else "")
             for text, bold in zip(_values(table, row), row.bold, strict=True)
         ]
-        style = "italic" if row.kind == "imported" else ""
-        drawn.add_row(*(plain(label, style) for label in row.marked_labels), *values, plain(row.seeds_text))
+        style = "italic" if row.is_from_elsewhere else ""
+        name, *others = row.marked_labels
+        labels = [plain(name, "bold" if row.is_main else style), *(plain(label, style) for label in others)]
+        drawn.add_row(*labels, *values, plain(row.seeds_text))
     return drawn
 
 
 def markdown(table: Table) -> str:
     """The table with its notes, as Markdown."""
-    rules = ["---"] * len(table.label_titles) + ["---:"] * (len(table.columns) + 1)
+    rules = ["---"] * len(table.label_heads) + ["---:"] * (len(table.columns) + 1)
     lines = [f"**{in_markdown(table.title)}**", "", _line(map(in_markdown, table.heads)), _line(rules)]
     for row in table.rows:
         values = [f"**{text}**" if bold else text for text, bold in zip(_values(table, row), row.bold, strict=True)]
-        style = "*" if row.kind == "imported" else ""
+        style = "*" if row.is_from_elsewhere else ""
         labels = [f"{style}{in_markdown(label)}{style}" if label else "" for label in row.marked_labels]
+        labels = [f"**{labels[0]}**", *labels[1:]] if row.is_main else labels
         lines.append(_line([*labels, *values, row.seeds_text]))
     return "\n".join([*lines, "", *(f"- {in_markdown(note)}" for note in table.notes), ""])
 
@@ -99,14 +102,14 @@ def comma_separated(table: Table) -> str:
     writer = csv.writer(text, lineterminator="\n")
     names = column_names(table)
     heads = [f"{name}.{part}" for name in names for part in CSV_PARTS]
-    writer.writerow([*table.label_titles, "kind", "default", "prediction", "seeds", "collapsed", *heads])
+    writer.writerow([*table.label_heads, "kind", "default", "prediction", "seeds", "collapsed", *heads])
     for row in table.rows:
         values: list[object] = [row.kind, int(row.default), row.prediction or ""]
         values += ["", ""] if row.seeds is None else [str(row.seeds), len(row.collapsed_seeds)]
         scores = zip(table.columns, row.summaries, row.bold, row.against_default, row.against_best, strict=True)
         for column, summary, bold, against_default, against_best in scores:
             values += _parts(column.shown_unit, summary, bold, against_default, against_best)
-        writer.writerow([*row.labels, *values])
+        writer.writerow([*row.labels, *row.extra_labels, *values])
     return text.getvalue()
 
 

@@ -73,6 +73,11 @@ class CellResult:
         """The number of test videos that do not define a metric, and of all test videos."""
         return self.undefined.get(prediction, {}).get(metric, 0), self.n_videos
 
+    def lacks(self, prediction: str, metric: str) -> bool:
+        """Whether its version of the software did not compute a metric of recordings, which then counts none."""
+        known = self.undefined.get(prediction, {})
+        return bool(known) and metric not in known and self.value(prediction, metric) is None
+
     @property
     def training_seconds(self) -> float | None:
         """Seconds of the training; None if the cell is not finished."""

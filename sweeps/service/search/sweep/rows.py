@@ -13,8 +13,8 @@ from mucon.method import training_of
 from mucon.videos import ScoredPart
 from storage import open_store
 from sweeps.service.plan.cells import Cell, expand, usable
-from sweeps.service.plan.plan import Part, Plan, fingerprints, make_plan
-from sweeps.service.plan.recordings import SplitData, split_facts
+from sweeps.service.plan.plan import Part, Plan, make_plan
+from sweeps.service.plan.recordings import SplitData, fingerprints, split_facts
 from sweeps.service.plan.stored import as_stored
 from sweeps.service.search.points import Job, Point
 from sweeps.service.spec.columns import MATCHING_SCORE, MOF, MUCON_COLUMNS, Column, Variant

@@ -1,0 +1,64 @@
+"""How the rows of a table are trained and predicted, as far as tables of several methods say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from mucon.methods import method_named
+from sweeps.service.spec.columns import Variant
+from sweeps.service.trials.json_files import misfit
+from sweeps.service.trials.trial import Trial
+
+SHAPE = {"supervision": str, "passes": int, "schedule": str, "is_main": bool}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowFacts:
+    """What is said of a row.
+
+    Attributes:
+        supervision: what the method is trained from, as text.
+        passes: passes over the training videos that it visits.
+        schedule: `training.schedule`; empty for a method without that setting.
+        is_main: whether the row shows the prediction that its method is known for, decoded as its base says.
+    """
+
+    supervision: str
+    passes: int
+    schedule: str = ""
+    is_main: bool = False
+
+    @classmethod
+    def of(cls, row: Variant, trial: Trial) -> Self:
+        """The facts of a row, by any of its trials."""
+        is_decoded_otherwise = any(path.startswith("decoding.") for path in row.settings)
+        return cls(
+            supervision=supervision(trial.training.labelled),
+            passes=trial.training.last_epoch,
+            schedule=str(getattr(trial.training, "schedule", "")),
+            is_main=row.prediction == method_named(row.method).main and not is_decoded_otherwise,
+        )
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Self:
+        """The inverse of `dataclasses.asdict`.
+
+        Raises:
+            ValueError: other values.
+        """
+        if wrong := misfit(value, SHAPE):
+            raise ValueError(f"facts: {wrong}")
+        return cls(**{name: value[name] for name in SHAPE})
+
+
+def supervision(labelled: float) -> str:
+    """What a training uses of the annotations, by the share of the videos with frame labels.
+
+    >>> supervision(0.0), supervision(0.1), supervision(1.0)
+    ('transcripts', 'frame labels (10 %)', 'frame labels')
+    """
+    if labelled == 0:
+        return "transcripts"
+    return "frame labels" if labelled == 1 else f"frame labels ({100 * labelled:.3g} %)"
