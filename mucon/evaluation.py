@@ -59,7 +59,7 @@ class Evaluation:
             `empty`, and per prediction the metrics (None if undefined).
         segmentations: prediction -> recording -> segmentation.
         seconds: prediction -> mean seconds per recording, without the first recording (which includes loading and
-            compilation) unless it is the only one. Empty for alignment.
+            compilation) unless it is the only one.
         not_predicted: prediction -> recording -> reason, for the recordings that have no such prediction; no metric
             counts them.
     """

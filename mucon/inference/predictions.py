@@ -261,6 +261,11 @@ def _begin_full_of_training(
 
 
 def _end(begun: Mapping[str, _Begun], seen: _Seen) -> Prediction:
+    return _timed_prediction(begun).with_confidences(seen.log_probs.cpu().numpy())
+
+
+def _timed_prediction(begun: Mapping[str, _Begun]) -> Prediction:
+    """Ends all predictions, with the seconds of each."""
     seconds: dict[str, float] = {}
 
     def timed(name: str, one: _Begun) -> Segmentation:
@@ -270,7 +275,7 @@ def _end(begun: Mapping[str, _Begun], seen: _Seen) -> Prediction:
 
     ends = {name: partial(timed, name, one) for name, one in begun.items()}
     prediction = Prediction.of(ends, cut=any(one.cut for one in begun.values()))
-    return replace(prediction, seconds=seconds).with_confidences(seen.log_probs.cpu().numpy())
+    return replace(prediction, seconds=seconds)
 
 
 def align_transcript(
@@ -334,11 +339,7 @@ def aligned(
         return Prediction({}, cut=False, undefined=dict.fromkeys(predictions, InputError(problems)))
     given = np.asarray(transcript, dtype=np.int64)
     chosen = decoding or checkpoint.config.decoding
-    with torch.no_grad():
-        outputs = checkpoint.model(features, torch.from_numpy(given).to(features.device))
-        log_probs = torch.log_softmax(outputs.latent_logits, dim=1)[outputs.latent_of_frame]
-    lengths = frames_of(outputs.log_lengths, n_frames)
-    values = log_probs.cpu().numpy()
+    (values, lengths), seconds = _timed(partial(_see_given, checkpoint.model, features, given))
     problems = problems_of_log_probs(values)
     if problems:
         return Prediction({}, cut=False, undefined=dict.fromkeys(predictions, InputError(problems)))
@@ -348,4 +349,14 @@ def aligned(
         "segments": lambda: Segmentation(given, largest_remainder(lengths, n_frames)),
         "full": lambda: align(fused, given, lengths, chosen),
     }
-    return Prediction.of({name: ends[name] for name in predictions}).with_confidences(values)
+    return _timed_prediction({name: _Begun(ends[name], seconds) for name in predictions}).with_confidences(values)
+
+
+@torch.no_grad()
+def _see_given(
+    model: MuConNetwork, features: Tensor, transcript: NDArray[np.int64]
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Log-probabilities `[T, N]`, and the lengths of a given transcript `[M]` in real frames."""
+    outputs = model(features, torch.from_numpy(transcript).to(features.device))
+    log_probs = torch.log_softmax(outputs.latent_logits, dim=1)[outputs.latent_of_frame]
+    return log_probs.cpu().numpy(), frames_of(outputs.log_lengths, len(features))

@@ -45,7 +45,7 @@ class Prediction:
         cut: the model did not end its transcript within the step limit, or predicted more segments than frames, and
             the last segments were dropped. Always false if the transcript does not come from the model.
         seconds: by name of the prediction, the time that it takes alone, from features on the device to the
-            segmentation; empty in alignment.
+            segmentation.
         undefined: by name of the prediction, the reason for which the recording has none, such as a length cap with
             which its segments cannot fill it.
         confidences: by name of the prediction, the confidence of each segment, see `mean_probabilities`.

@@ -151,6 +151,7 @@ def test_a_recording_that_cannot_be_aligned_loses_that_alignment_alone(decoding:
     }  # fmt: skip
     assert found.scores["full"] == {}
     assert found.scores["segments"]["iod_by_index"] > 0.0
+    assert {name for name, seconds in found.seconds.items() if seconds > 0} == {"frames", "segments"}
     assert found.undefined["segments"]["mof"] == 2
 
 

@@ -144,9 +144,9 @@ class EvidencePredictor:
         problems = transcript_problems(transcript, len(features), self.vocabulary)
         if problems:
             raise InputError(problems)
-        log_probs, _ = self._see(features, predictions)
+        log_probs, seen = self._see(features, predictions)
         ends = {name: partial(self.aligned, name, log_probs, transcript) for name in predictions}
-        return dataclasses.replace(_end(ends, log_probs, 0.0), seconds={})
+        return _end(ends, log_probs, seen)
 
     def _check_choices(self, decoding: DecodingConfig | None, alternatives: int) -> None:
         if alternatives:
