@@ -199,6 +199,18 @@ def test_rows_of_several_methods_are_trials_of_their_own_with_the_settings_that_
         assert Trial.from_dict(trial.to_dict()) == trial
     with refused("unknown", place="mask.shap", n=1):
         expanded(experiment, settings={"mask.shap": "bell"})
+    own = {"training.epochs": "7", "ms_tcn:training.epochs": "9", "mucon:mask.shape": "bell"}
+    found = list(expanded(experiment, settings=own, seeds=(1,), splits=("1",)).values())
+    assert [trial.training.epochs for trial in found] == [7, 9, 7]
+    assert found[0].identity == next(iter(trials.values())).identity
+    for path, value, place in (
+        ("ms_tcn:mask.shape", "bell", "mask.shape"),
+        ("frame_mlp:training.epochs", "9", "frame_mlp:training.epochs"),
+    ):
+        with refused("unknown", place=place, n=1):
+            expanded(experiment, settings={path: value})
+    with refused("conflict", place="ms_tcn:seed", value="3", n=1):
+        expanded(experiment, settings={"ms_tcn:seed": "3"})
     with refused("unknown", place="method", value="ms_tnc"):
         expanded(replace(experiment, variants=(Variant(labels=("x",), method="ms_tnc"),)))
 
