@@ -78,6 +78,26 @@ class BackboneConfig:
             return (1,) * self.n_layers
         return tuple(i + 1 if self.dilation == "linear" else int(2**i) for i in range(self.n_layers))
 
+    @property
+    def reach(self) -> int:
+        """Frames before, and as many after, a latent frame's own frames on which it depends.
+
+        It is that of the convolutions and poolings; the group norm also uses the mean and the variance of the whole
+        recording.
+        """
+        if self.kind == "single":
+            return 0
+        dilations = self.dilations
+        if self.kind == "dual_dilated":
+            dilations = tuple(map(max, dilations, reversed(dilations)))
+        strides = [int(2 ** sum(layer < i for layer in self.pool_after)) for i in range(self.n_layers)]
+        return sum(dilation * stride for dilation, stride in zip(dilations, strides, strict=True))
+
+    @property
+    def receptive_field(self) -> int:
+        """Frames on which a latent frame depends: its own and `reach` on either side."""
+        return self.pooling + 2 * self.reach
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentBranchConfig:

@@ -12,7 +12,7 @@ from mucon.configuration import flatten, parse_settings
 from mucon.errors import EXIT_OK, InputError, Problem, Rule
 from mucon.synthetic.feature_model import PRESETS, FeatureModel, preset
 from mucon.synthetic.grammar_config import GrammarConfig, SyntheticConfig
-from storage.cli import add_store_commands
+from storage.cli import add_store_commands, inspect_command
 
 if TYPE_CHECKING:
     from mucon.commands.parser import Commands, Parser
@@ -60,6 +60,7 @@ def add(commands: Commands) -> None:
     )
     store_commands = store.add_subparsers(title="commands", required=True, metavar="COMMAND")
     add_store_commands(store_commands)
+    store_commands.choices["inspect"].set_defaults(run=inspect)
     parser = store_commands.add_parser(
         "synthesize",
         help="create a store of made-up or simulated recordings",
@@ -107,6 +108,22 @@ def run(args: argparse.Namespace) -> int:
         description = f"{_simulate(args)} simulated recordings"
     print(f"created {args.store} with {description}; see `mucon store inspect {args.store}`")
     return EXIT_OK
+
+
+def inspect(args: argparse.Namespace) -> int:
+    """Shows the contents of a store, and as text the contexts of backbones beside the lengths of its segments."""
+    status = inspect_command(args)
+    if status == EXIT_OK and not args.json:
+        from mucon.commands.context import context_lines
+        from mucon.recipes import small, weak
+        from mucon.videos import video_of
+        from storage import open_store
+
+        store = open_store(args.store)
+        backbones = {f"recipe {recipe.__name__}": recipe().backbone for recipe in (weak, small)}
+        for line in context_lines(backbones, [video_of(store, id) for id in store.ids], store.manifest.fps):
+            print(line)
+    return status
 
 
 def check_options(args: argparse.Namespace) -> None:

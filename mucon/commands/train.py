@@ -70,6 +70,7 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Trains, with progress on standard error."""
+    from mucon.commands.context import backbones_of, context_lines
     from mucon.commands.history import HISTORY, STARTS, History
     from mucon.commands.printing import EpochPrinter
     from mucon.device import choose_device, training_line
@@ -98,6 +99,8 @@ def run(args: argparse.Namespace) -> int:
         def start() -> None:
             n_parameters = method.n_parameters(config, videos, vocabulary)
             print(training_line(device, training.precision, n_videos=n_videos, n_parameters=n_parameters), flush=True)
+            for line in context_lines(backbones_of([config]), videos, store.manifest.fps):
+                print(line, flush=True)
             history.start()
 
         def before_step() -> bool:

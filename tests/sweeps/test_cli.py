@@ -164,6 +164,7 @@ def test_a_dry_run_names_every_cell_and_starts_nothing(
     lines = capsys.readouterr().out.splitlines()
     assert sum("  missing   " in line for line in lines) == 12
     assert any(line.endswith("missing   trapezoid, 10 %, split 1, seed 2") for line in lines)
+    assert [line.split()[0] for line in lines[-2:]] == ["context", "segments:"]
     assert not (tmp_path / "results").exists()
 
 

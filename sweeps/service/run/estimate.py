@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
+from mucon.commands.context import backbones_of, context_lines
 from mucon.device import gpu_count
 from mucon.errors import EXIT_OK
 from mucon.methods import method_named
@@ -189,6 +190,13 @@ def estimate(
     )
 
 
+def _context(trials: Sequence[Trial]) -> Iterator[str]:
+    """The contexts of the trials' backbones beside the lengths of the segments that the first one learns from."""
+    store = open_store(trials[0].store)
+    videos = training_videos_of(store, trials[0].split, trials[0].part)
+    return context_lines(backbones_of(trial.config for trial in trials), videos, store.manifest.fps)
+
+
 def _shape(trial: Trial) -> tuple[object, ...]:
     """Equal for trials whose steps take equally long."""
     return method_named(trial.method).step_shape(trial.config)
@@ -286,7 +294,7 @@ def dry_run(
     if expected is None:
         say(console, "to run: nothing")
         return EXIT_OK
-    for line in expected.lines():
+    for line in (*expected.lines(), *_context(to_run)):
         say(console, line)
     if price is not None:
         say(console, expected.cost(price))

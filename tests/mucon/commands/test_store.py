@@ -79,6 +79,13 @@ def test_a_model_is_trained_from_imported_transcripts_and_predicts(tmp_path: Pat
     (source / "transcripts.csv").write_text("video,transcript,subject\n" + rows)
     assert main(["store", "import", str(source), str(store), "--background", "SIL"]) == 0
     assert "1 video without labels and without a transcript" in capsys.readouterr().out
+    assert main(["store", "inspect", str(store)]) == 0
+    weak, small, segments = capsys.readouterr().out.splitlines()[-3:]
+    assert "57062 frames" in weak
+    assert "94 frames" in small
+    assert segments == f"segments: mean {round((40 + 61 + 55) / 12)} frames"
+    assert main(["store", "inspect", str(store), "--json"]) == 0
+    assert capsys.readouterr().out.count("\n") == 1
     assert main(train_line(store, run)) == 0
     assert "warning: split 1: the parts share 1 group: p0" in capsys.readouterr().err.splitlines()
     assert checkpoints.load(run / "checkpoint").progress.finished

@@ -47,6 +47,37 @@ def test_pooling_halves_four_times_and_leaves_at_least_one_frame(T, n_latent):
     assert BackboneConfig().pooling == 16
 
 
+@pytest.mark.parametrize("kind", ["dilated", "dual_dilated", "single"])
+@pytest.mark.parametrize("dilation", ["exponential", "linear", "fixed"])
+@pytest.mark.parametrize("pool_after", [(), (1, 2, 3), (0, 2)])
+def test_the_receptive_field_is_what_a_changed_frame_changes(kind, dilation, pool_after):
+    """With positive weights and features, no maximum hides a larger value; the group norm is left out."""
+    torch.manual_seed(0)
+    config = BackboneConfig(kind=kind, dilation=dilation, pool_after=pool_after, channels=4, n_layers=4, n_groups=4)
+    backbone = Backbone(3, config).double().eval()
+    for parameter in backbone.parameters():
+        parameter.data.abs_()
+    latent = config.reach // config.pooling + 2
+    features = torch.rand(2 * latent * config.pooling + 2 * config.reach, 3, dtype=torch.float64)
+    first = latent * config.pooling - config.reach
+    stop = first + config.receptive_field
+
+    def before_the_norm(x: torch.Tensor) -> torch.Tensor:
+        x = functional.relu(backbone.first(x))
+        for i, layer in enumerate(backbone.layers):
+            x = layer(x)
+            x = pool_pairs(x) if i in backbone.pool_after else x
+        return x[latent]
+
+    changed = []
+    for frame in (first - 1, first, stop - 1, stop):
+        larger = features.clone()
+        larger[frame] = 1e6
+        if not torch.equal(before_the_norm(larger), before_the_norm(features)):
+            changed.append(frame)
+    assert changed == [first, stop - 1]
+
+
 def test_training_drops_values_that_evaluation_keeps():
     torch.manual_seed(0)
     backbone = Backbone(3, SMALL)
