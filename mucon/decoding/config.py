@@ -8,8 +8,12 @@ from typing import Literal
 
 from mucon.errors import InputError, Problem, check_ranges
 
-PRIORS_WITH_SPREAD = ("gaussian", "log_normal", "negative_binomial")
+PRIORS_WITH_SPREAD = ("gaussian", "log_normal", "negative_binomial", "equal_negative_binomial")
 """Length priors with an adjustable width."""
+
+LengthPriorName = Literal[
+    "segment", "class", "none", "gaussian", "log_normal", "negative_binomial", "equal", "equal_negative_binomial"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +28,9 @@ class DecodingConfig:
         length_prior: Poisson with the segment's predicted length as its mean (`segment`, paper) or with the mean of
             the predicted lengths of its action in that video (`class`, published program), or `none`; or another
             distribution with the segment's predicted length as its mean: `gaussian`, `log_normal`,
-            `negative_binomial`.
-        length_spread: standard deviation / mean of those three; see `mucon.decoding.spread_priors`.
+            `negative_binomial`; or a distribution with the equal length T/M as the mean of every segment: Poisson
+            (`equal`) or `equal_negative_binomial`, for networks whose predicted lengths are worse than equal ones.
+        length_spread: standard deviation / mean of those that are not Poisson; see `mucon.decoding.spread_priors`.
             Another prior has no such setting.
         transcripts: transcripts that `full` chooses from: those of the segment branch (paper), or all distinct ones of
             the training videos, equally likely, with Poisson priors with the mean length of each action in the
@@ -45,7 +50,7 @@ class DecodingConfig:
 
     method: Literal["exact", "published"] = "exact"
     step: int = 30
-    length_prior: Literal["segment", "class", "none", "gaussian", "log_normal", "negative_binomial"] = "segment"
+    length_prior: LengthPriorName = "segment"
     length_spread: float = 0.5
     transcripts: Literal["segment_branch", "training"] = "segment_branch"
     class_prior: Literal["none", "training"] = "none"

@@ -184,14 +184,17 @@ def align(
 def length_prior(
     transcript: Ints, lengths: NDArray[np.float64], n_actions: int, decoding: DecodingConfig
 ) -> LengthPrior:
-    """Prior of a transcript's lengths around the predicted ones."""
+    """Prior of a transcript's lengths around the predicted ones, or around equal ones of the same sum."""
     if decoding.length_prior == "none":
         return Flat()
     if decoding.length_prior == "class":
         return PoissonPerClass(_class_means(transcript, lengths, n_actions))
-    if decoding.length_prior == "segment":
+    family = decoding.length_prior
+    if family.startswith("equal"):
+        lengths = np.full(len(transcript), lengths.sum() / max(len(transcript), 1))
+    if family in ("segment", "equal"):
         return Poisson(lengths)
-    return SPREAD_PRIORS[decoding.length_prior](lengths, decoding.length_spread)
+    return SPREAD_PRIORS[family.removeprefix("equal_")](lengths, decoding.length_spread)
 
 
 def _class_means(transcript: Ints, lengths: NDArray[np.float64], n_actions: int) -> NDArray[np.float64]:

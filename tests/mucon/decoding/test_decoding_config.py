@@ -48,6 +48,7 @@ CONFLICTS = {
     "length_prior of training transcripts": {"transcripts": "training", "length_prior": "class"},
     "length_spread": {"length_spread": 0.2},
     "length_spread of training transcripts": {"transcripts": "training", "length_spread": 0.2},
+    "length_spread of equal lengths": {"length_prior": "equal", "length_spread": 0.2},
     "prefix_beam": {"prefix_beam": 3},
 }
 """Choices of which one has no effect, by its name."""
@@ -55,6 +56,7 @@ ALLOWED = (
     {"method": "published", "length_prior": "class", "step": 5, "max_length": 9, "class_prior": "training"},
     {"transcripts": "training", "prefix_beam": 3, "max_length": 9, "class_prior": "training"},
     {"length_prior": "log_normal", "length_spread": 0.2, "beam": 2},
+    {"length_prior": "equal_negative_binomial", "length_spread": 0.2, "beam": 2},
 )
 
 

@@ -118,6 +118,18 @@ def test_the_prior_per_class_uses_the_mean_of_that_actions_predicted_lengths():
     assert isinstance(length_prior(transcript, lengths, N, DecodingConfig(length_prior="none")), Flat)
 
 
+@pytest.mark.parametrize("family", ["equal", "equal_negative_binomial"])
+def test_a_prior_about_equal_lengths_ignores_the_predicted_ones(family):
+    transcript, equal = np.array([1, 0, 1]), np.full(3, 22 / 3)
+    decoding = DecodingConfig(length_prior=family)
+    same = DecodingConfig(length_prior="segment" if family == "equal" else "negative_binomial")
+    logits = torch.randn(22, N, generator=torch.Generator().manual_seed(3))
+    found = [align(logits.numpy(), transcript, np.array(lengths), decoding) for lengths in ([4, 10, 8.0], [1, 1, 20.0])]
+    assert found[0].lengths.tolist() == found[1].lengths.tolist()
+    assert found[0].lengths.tolist() == align(logits.numpy(), transcript, equal, same).lengths.tolist()
+    assert align(np.zeros((21, N)), transcript, np.array([4, 10, 7.0]), decoding).lengths.tolist() == [7, 7, 7]
+
+
 def test_an_end_symbol_that_comes_first_gives_empty_segmentations_and_frames_all_the_same():
     found = predict(checkpoint(end=1e4), features(12))
     assert not found.cut
