@@ -44,8 +44,9 @@ class Evaluation:
 
     Attributes:
         task: `segmentation` (the model names the segments) or `alignment` (the true transcripts are given).
-        scores: prediction -> metric -> fraction 0..1, or frames or seconds for boundary errors; a metric that no
-            recording defines is absent. `mucon.metrics` defines them; those by index exist in alignment only.
+        scores: prediction -> metric -> fraction 0..1, frames or seconds for boundary errors, or a number for log
+            lengths; a metric that no recording defines is absent. `mucon.metrics` defines them; those by index exist in
+            alignment only.
         undefined: prediction -> metric -> number of recordings that do not define it and are not counted.
         recall: prediction -> action -> share of its true frames that are predicted correctly; None for an action
             without true frames. Like `precision` and `confusion`, over the recordings with true lengths.

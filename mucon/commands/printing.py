@@ -96,6 +96,11 @@ def print_scores(evaluation: Evaluation) -> None:
         if undefined:
             counted = "; ".join(f"{count} for {', '.join(titles)}" for count, titles in undefined.items())
             print(f"{prediction}: recordings that are undefined and excluded from the mean: {counted}")
+    for prediction, values in evaluation.scores.items():
+        if "log_length_error" in values:
+            correlation = values.get("length_correlation")
+            text = "no correlation" if correlation is None else f"correlation {correlation:+.2f}"
+            print(f"{prediction}: log lengths: {text}, mean error {values['log_length_error']:.2f}")
     for prediction, reasons in evaluation.not_predicted.items():
         if reasons:
             first, reason = next(iter(reasons.items()))

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol, Self
 
 from mucon.errors import InputError, Problem, nearest
-from mucon.metrics import frames, segments, transcripts
+from mucon.metrics import frames, lengths, segments, transcripts
 from mucon.metrics.comparison import F1_THRESHOLDS, Comparison
 
-Unit = Literal["percent", "fraction", "frames", "seconds"]
+Unit = Literal["percent", "fraction", "frames", "seconds", "number"]
 Task = Literal["segmentation", "alignment"]
-SCALES: dict[Unit, float] = {"percent": 100.0, "fraction": 1.0, "frames": 1.0, "seconds": 1.0}
+SCALES: dict[Unit, float] = {"percent": 100.0, "fraction": 1.0, "frames": 1.0, "seconds": 1.0, "number": 1.0}
 """Factor from a stored value to the displayed one."""
-DECIMALS: dict[Unit, int | None] = {"percent": 1, "fraction": 3, "frames": 1, "seconds": None}
+DECIMALS: dict[Unit, int | None] = {"percent": 1, "fraction": 3, "frames": 1, "seconds": None, "number": 3}
 """Decimals of a displayed value; None for three significant digits."""
 WITHOUT = "_without_background"
 _BOTH: tuple[Task, ...] = ("segmentation", "alignment")
@@ -49,7 +49,7 @@ class Metric:
         name: key in JSON files.
         title: column head in tables; the name without underscores by default.
         narrow_title: column head where there is little space; `title` by default.
-        unit: how a value is displayed. Stored values are fractions, frames or seconds.
+        unit: how a value is displayed. Stored values are fractions, frames, seconds or numbers without a unit.
         higher_is_better: direction of improvement.
         per_video: each recording has a value of its own. Measured times have none: they depend on the machine and its
             load, so no test of significance applies.
@@ -204,6 +204,17 @@ METRICS: tuple[Metric, ...] = (
         narrow_title="IoU idx",
         tasks=("alignment",),
         printed=("alignment",),
+    ),
+    Metric(
+        name="length_correlation",
+        unit="number",
+        measure=lambda c: lengths.length_correlation(c.target, c.prediction),
+    ),
+    Metric(
+        name="log_length_error",
+        unit="number",
+        higher_is_better=False,
+        measure=lambda c: lengths.log_length_error(c.target, c.prediction),
     ),
     *_boundary_errors("boundary_error", _BOTH),
     *_boundary_errors("boundary_error_by_index", ("alignment",)),

@@ -53,8 +53,10 @@ def score(
 
     Undefined, and so not counted: MoF without background where every true frame is background; IoD and IoU where
     there is no true segment; Edit, F1 and the matching score where both sides are empty. Where only the prediction
-    is empty they are 0. A recording without a prediction or without an annotation defines no metric; one whose true
-    lengths are unknown defines the matching score and Edit only (no true segment is assumed to be empty).
+    is empty they are 0. `length_correlation`, over all recordings, is undefined where all predicted or all true lengths
+    of matched segments are equal, `log_length_error` where no segment is matched; see `mucon.metrics.lengths`. A
+    recording without a prediction or without an annotation defines no metric; one whose true lengths are unknown
+    defines the matching score and Edit only (no true segment is assumed to be empty).
     Source: the paper's appendix. Segments are runs of frame labels, see `mucon.metrics`; the matching score compares
     the transcripts including repetitions.
 

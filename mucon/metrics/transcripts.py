@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mucon.arrays import Ints
+
 
 def edit_distance(a: ArrayLike, b: ArrayLike) -> int:
     """The smallest number of insertions, deletions and replacements that turn `a` into `b`.
@@ -67,3 +69,35 @@ def distance_and_matches(a: ArrayLike, b: ArrayLike) -> tuple[int, int]:
         source = np.maximum.accumulate(np.where(is_inserted, 0, position))
         costs, matches = new_costs, new_matches[source]
     return int(costs[-1]), int(matches[-1])
+
+
+def matches(a: ArrayLike, b: ArrayLike) -> tuple[Ints, Ints]:
+    """The equal pairs on the path of `distance_and_matches`: their ascending indices in `a` and in `b`.
+
+    Args:
+        a: `[M]`.
+        b: `[M']`; needs memory for M · M' costs.
+
+    >>> [indices.tolist() for indices in matches([1, 2, 3], [1, 3])]
+    [[0, 2], [0, 1]]
+    """
+    rows = np.asarray(a, dtype=np.int64).reshape(-1)
+    columns = np.asarray(b, dtype=np.int64).reshape(-1)
+    position = np.arange(len(columns) + 1)
+    costs = np.tile(position, (len(rows) + 1, 1))
+    for i, element in enumerate(rows.tolist(), start=1):
+        reached = np.concatenate(([i], np.minimum(costs[i - 1, :-1] + (columns != element), costs[i - 1, 1:] + 1)))
+        costs[i] = np.minimum.accumulate(reached - position) + position
+    pairs = []
+    i, j = len(rows), len(columns)
+    while i and j:
+        if costs[i, j] == costs[i - 1, j - 1] + (rows[i - 1] != columns[j - 1]):
+            i, j = i - 1, j - 1
+            if rows[i] == columns[j]:
+                pairs.append((i, j))
+        elif costs[i, j] == costs[i, j - 1] + 1:
+            j -= 1
+        else:
+            i -= 1
+    found = np.array(pairs[::-1], dtype=np.int64).reshape(-1, 2)
+    return found[:, 0], found[:, 1]

@@ -32,8 +32,8 @@ class Column:
         metric: name of a metric of the catalogue, see `mucon.metrics.catalogue`.
         prediction: `frames`, `segments` or `full`.
         title: the column's head; the catalogue's title by default.
-        unit: `percent` (one decimal), `fraction` (three decimals), `seconds` (three significant digits) or `frames`
-            (one decimal); the catalogue's unit by default.
+        unit: `percent` (one decimal), `fraction` (three decimals), `seconds` (three significant digits), `frames`
+            (one decimal) or `number` (three decimals); the catalogue's unit by default.
 
     Raises:
         InputError: unknown metric, prediction or unit.

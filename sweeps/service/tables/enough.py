@@ -16,7 +16,7 @@ from sweeps.service.text import significant
 Cells = tuple[tuple[str, int], ...]
 """Split and seed of some trainings of a row."""
 
-UNITS: dict[Unit, str] = {"percent": " points", "fraction": "", "frames": " frames", "seconds": " s"}
+UNITS: dict[Unit, str] = {"percent": " points", "fraction": "", "frames": " frames", "seconds": " s", "number": ""}
 """The unit of a difference, as text after a number."""
 
 

@@ -40,7 +40,7 @@ def test_an_evaluation_is_a_table_for_people(store: Path, run: Path, capsys: pyt
     assert main(line) == 0
     text = capsys.readouterr().out
     assert "5 recordings" in text
-    for word in ("frames", "segments", "full", "MoF-BG", "Mat Score", "F1@50", "IoU"):
+    for word in ("frames", "segments", "full", "MoF-BG", "Mat Score", "F1@50", "IoU", "segments: log lengths: "):
         assert word in text
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text

@@ -33,8 +33,8 @@ def test_the_catalogue_lists_exactly_what_is_computed(task: str):
 
 
 def test_fractions_increase_with_quality_and_distances_and_times_decrease():
-    assert {metric.unit for metric in METRICS if metric.higher_is_better} == {"percent", "fraction"}
-    assert {metric.unit for metric in METRICS if not metric.higher_is_better} == {"frames", "seconds"}
+    assert {metric.unit for metric in METRICS if metric.higher_is_better} == {"percent", "fraction", "number"}
+    assert {metric.unit for metric in METRICS if not metric.higher_is_better} == {"frames", "seconds", "number"}
     assert TIMES == ("training_seconds", "inference_seconds")
 
 
@@ -58,7 +58,8 @@ def test_titles_are_those_of_the_tables():
 
 
 @pytest.mark.parametrize(
-    ("unit", "scale", "decimals"), [("percent", 100, 1), ("fraction", 1, 3), ("frames", 1, 1), ("seconds", 1, None)]
+    ("unit", "scale", "decimals"),
+    [("percent", 100, 1), ("fraction", 1, 3), ("frames", 1, 1), ("seconds", 1, None), ("number", 1, 3)],
 )
 def test_the_unit_decides_how_a_value_is_displayed(unit, scale, decimals):
     metric = Metric(name="x", unit=unit)

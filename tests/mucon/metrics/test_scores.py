@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mucon.metrics.catalogue import metric_of
 from mucon.metrics.frames import FrameCounts, correct_frames
 from mucon.metrics.scores import METRICS, score
 from mucon.segments import Segmentation
@@ -86,8 +87,9 @@ def test_every_value_is_a_fraction_and_every_undefined_value_is_counted(corpus):
         missing = [video[name] is None for video in scores.per_video]
         assert scores.undefined[name] == sum(missing)
         assert (name in scores.values) == (not all(missing))
-        assert all(0 <= video[name] <= 1 for video in scores.per_video if video[name] is not None)
-    assert all(0 <= value <= 1 for value in scores.values.values())
+        if metric_of(name).unit != "number":
+            assert all(0 <= video[name] <= 1 for video in scores.per_video if video[name] is not None)
+            assert 0 <= scores.values.get(name, 0) <= 1
 
 
 @settings(max_examples=50, deadline=None)
@@ -95,6 +97,7 @@ def test_every_value_is_a_fraction_and_every_undefined_value_is_counted(corpus):
 def test_a_perfect_prediction_scores_one_wherever_it_is_defined(corpus):
     pairs, background = corpus
     scores = scored([(target, target) for target, _ in pairs], background)
+    assert scores.values.pop("log_length_error", 0) == 0
     assert set(scores.values.values()) <= {1.0}
 
 
@@ -146,7 +149,7 @@ def test_mof_is_pooled_over_frames_and_edit_is_averaged_over_recordings():
 def test_only_background_is_counted_as_undefined_and_is_no_zero():
     target, prediction = [0] * 6, [0] * 6
     scores = scored([(target, prediction)], (0,))
-    undefined = {name for name in METRICS if W in name}
+    undefined = {name for name in METRICS if W in name} | {"length_correlation"}
     assert {name for name, n in scores.undefined.items() if n} == undefined
     assert set(scores.values) == set(METRICS) - undefined
     both = scored([(target, prediction), ([0, 1, 1], [0, 0, 1])], (0,))
@@ -177,6 +180,7 @@ def test_repetitions_and_empty_segments_count_only_in_the_matching_score():
     prediction = Segmentation.of([1, 3, 2], [4, 0, 4])
     values = score([target], [prediction]).values
     assert values.pop("matching_score") == pytest.approx(2 / 3)
+    assert values.pop("log_length_error") == pytest.approx(np.log(2) / 2)
     assert set(values.values()) == {1.0}
 
 

@@ -34,7 +34,7 @@ from sweeps.service.trials.reading import LOSS
 DIGESTS = "figures.json"
 """File with a digest of each figure's data and drawing code."""
 
-_SIGNS: dict[Unit, str] = {"percent": "%", "fraction": "0 to 1", "frames": "frames", "seconds": "s"}
+_SIGNS: dict[Unit, str] = {"percent": "%", "fraction": "0 to 1", "frames": "frames", "seconds": "s", "number": ""}
 _KINDS: dict[str, Callable[[Data], Any]] = {"bars": figures.bars, "curve": figures.curve, "scatter": figures.scatter}
 
 
@@ -122,7 +122,7 @@ def with_unit(title: str, unit: Unit) -> str:
     ('MoF (%)', 's/video', 'Mat Score (0 to 1)')
     """
     sign = _SIGNS[unit]
-    return title if re.search(rf"\b({unit}|{sign})\b", title) else f"{title} ({sign})"
+    return title if not sign or re.search(rf"\b({unit}|{sign})\b", title) else f"{title} ({sign})"
 
 
 def about_data(plan: Plan) -> str:
