@@ -85,7 +85,6 @@ class Learner(Protocol):
         trained_on: those videos and their source, for the checkpoint.
         progress: position from which training resumes.
         accumulate: number of steps whose gradients are applied together; training stops only between such groups.
-        losses: name of each loss -> number of an epoch's steps that have it (its mean is taken over them).
         norms: name of each parameter group -> number of an epoch's steps that apply gradients.
     """
 
@@ -97,11 +96,13 @@ class Learner(Protocol):
     trained_on: TrainedOn
     progress: Progress
     accumulate: int
-    losses: Mapping[str, int]
     norms: Mapping[str, int]
 
     def rate(self, epoch: int) -> float:
         """Learning rate of an epoch, counted from 0."""
+
+    def losses(self, epoch: int) -> Mapping[str, int]:
+        """Name of each loss of an epoch, counted from 0 -> number of its steps that have it: its mean is over those."""
 
     def begin_epoch(self, epoch: int) -> None:
         """Prepares an epoch, counted from 0; called before its first step, but not when it is resumed in its middle.
@@ -169,6 +170,11 @@ def _machine(threads: int) -> Iterator[None]:
             torch.set_num_threads(before)
 
 
+def means(counts: Mapping[str, int], sums: Tensor) -> dict[str, float]:
+    """Means by name of sums `[K]` over so many steps each."""
+    return {name: value / count for (name, count), value in zip(counts.items(), sums.tolist(), strict=True)}
+
+
 class Loop:
     """Trains a learner in a run folder.
 
@@ -194,7 +200,6 @@ class Loop:
         self.path = folder / "checkpoint"
         self.labelled_path = folder / "labelled.json"
         self.progress = learner.progress
-        self.names = [*learner.losses, *learner.norms]
         self.feed = Feed(learner.videos, learner.device, learner.dtype)
         self.began = time.perf_counter()
         self.spent_before = self.progress.seconds
@@ -252,19 +257,20 @@ class Loop:
         self, epoch: int, report: Callable[[EpochReport], None] | None, should_stop: Callable[[], bool] | None
     ) -> None:
         learner = self.learner
-        rate = learner.rate(epoch)
+        rate, losses = learner.rate(epoch), learner.losses(epoch)
+        names = [*losses, *learner.norms]
         order = epoch_order(len(learner.videos), learner.seed, epoch)
         begun = self.progress.sums
-        sums = torch.tensor([begun.get(name, 0.0) for name in self.names], dtype=torch.float64, device=learner.device)
+        sums = torch.tensor([begun.get(name, 0.0) for name in names], dtype=torch.float64, device=learner.device)
         first = self.progress.step_in_epoch
-        history = torch.zeros(len(order), len(self.names), device=learner.device)
+        history = torch.zeros(len(order), len(names), device=learner.device)
         start = time.perf_counter()
         for step in range(first, len(order)):
             if step % learner.accumulate == 0:
                 stops = should_stop is not None and should_stop()
                 if stops or (self.checkpoint_seconds > 0 and step > first and self._checkpoint_is_due()):
                     self._check(history[first:step], order[first:step], epoch)
-                    so_far = dict(zip(self.names, sums.tolist(), strict=True))
+                    so_far = dict(zip(names, sums.tolist(), strict=True))
                     self._save(Progress(epoch=epoch, step_in_epoch=step, sums=so_far, seconds=self._seconds()))
                 if stops:
                     message = f"stopped in epoch {epoch + 1} after {step} videos; the checkpoint is in {self.path}"
@@ -288,7 +294,8 @@ class Loop:
             steps_per_second=(len(order) - first) / max(duration, 1e-9),
             memory=torch.cuda.max_memory_allocated(learner.device) if learner.device.type == "cuda" else peak_memory(),
             progress=self._scores(epoch + 1),
-            **self._means(dict(zip(self.names, sums.tolist(), strict=True))),
+            losses=means(losses, sums[: len(losses)]),
+            gradient_norms=means(learner.norms, sums[len(losses) :]),
         )
         if report is not None:
             report(done)
@@ -302,12 +309,6 @@ class Loop:
         features = self.feed.get(index, then)
         return self.learner.step(index, features, epoch=epoch, step=step, rate=rate)
 
-    def _means(self, sums: Mapping[str, float]) -> dict[str, dict[str, float]]:
-        return {
-            "losses": {name: sums[name] / count for name, count in self.learner.losses.items()},
-            "gradient_norms": {name: sums[name] / count for name, count in self.learner.norms.items()},
-        }
-
     def _scores(self, epoch: int) -> dict[str, float]:
         schedule = self.learner.schedule
         if epoch % schedule.progress_every and epoch != schedule.last_epoch:
@@ -319,7 +320,8 @@ class Loop:
         bad = ~torch.isfinite(history)
         if bool(bad.any()):
             step = int(bad.any(dim=1).nonzero()[0])
-            kinds = [f"loss.{n}" for n in self.learner.losses] + [f"gradient_norm.{n}" for n in self.learner.norms]
+            kinds = [f"loss.{name}" for name in self.learner.losses(epoch)]
+            kinds += [f"gradient_norm.{name}" for name in self.learner.norms]
             wrong = [kind for kind, is_bad in zip(kinds, bad[step].tolist(), strict=True) if is_bad]
             raise Diverged(
                 f"training diverged in epoch {epoch + 1} at video {self.learner.videos[order[step]].id!r}: "

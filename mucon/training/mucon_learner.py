@@ -191,9 +191,6 @@ class MuConLearner:
         self.transcripts = [torch.tensor(video.transcript, device=device) for video in videos]
         self.labels = [self._labels(video) for video in videos]
         self.accumulate = config.training.accumulate
-        n_labelled = sum(labels is not None for labels in self.labels)
-        supervised = dict.fromkeys(SUPERVISED_TERMS, n_labelled) if n_labelled else {}
-        self.losses: Mapping[str, int] = {**dict.fromkeys(TERMS, len(videos)), **supervised}
         self.norms: Mapping[str, int] = dict.fromkeys(self.optimiser.groups, -(-len(videos) // self.accumulate))
         self.scored = videos_to_score(videos, config.training.progress_videos, config.seed)
         self.video_losses = compiled_video_losses() if config.training.compile else video_losses
@@ -233,6 +230,12 @@ class MuConLearner:
         """Learning rate of an epoch, counted from 0."""
         return self.config.training.rate(epoch)
 
+    def losses(self, epoch: int) -> Mapping[str, int]:
+        """The terms of every video, and those of labelled videos if there are any."""
+        n_labelled = sum(labels is not None for labels in self.labels)
+        supervised = dict.fromkeys(SUPERVISED_TERMS, n_labelled) if n_labelled else {}
+        return {**dict.fromkeys(TERMS, len(self.videos)), **supervised}
+
     def begin_epoch(self, epoch: int) -> None:
         """Every epoch is like the others."""
 
@@ -249,7 +252,7 @@ class MuConLearner:
         torch.autograd.backward(terms["total"])
         in_group = step % self.accumulate + 1
         complete = in_group == self.accumulate or step + 1 == len(self.videos)
-        losses = loss_vector(terms, tuple(self.losses))
+        losses = loss_vector(terms, tuple(self.losses(epoch)))
         norms = self.optimiser.step(rate, in_group) if complete else losses.new_zeros(len(self.norms))
         return torch.cat((losses, norms))
 

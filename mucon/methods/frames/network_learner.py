@@ -84,13 +84,16 @@ class NetworkLearner:
         if saved is not None and not saved.progress.finished:
             with parsing(path):
                 self.optimiser.load_state(saved.optimiser)
-        self.losses: Mapping[str, int] = dict.fromkeys(self.TERMS, len(visited))
         self.norms: Mapping[str, int] = dict.fromkeys(self.optimiser.groups, len(visited))
         self.scored = videos_to_score(videos, config.training.progress_videos, config.seed)
 
     def rate(self, epoch: int) -> float:
         """Learning rate, the same in each epoch."""
         return self.config.training.learning_rate
+
+    def losses(self, epoch: int) -> Mapping[str, int]:
+        """Every video has every loss."""
+        return dict.fromkeys(self.TERMS, len(self.videos))
 
     def begin_epoch(self, epoch: int) -> None:
         """Every epoch is like the others."""
