@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, Self
 
 from mucon.configuration import Config, convert, field_types, flatten, parse_settings, setting_text
 from mucon.decoding.config import DecodingConfig
 from mucon.errors import InputError, Problem, check_ranges
+from mucon.extensions.config import SelfTrainingConfig
 from mucon.training_config import DROP_FRACTIONS, TrainingConfig
 
 __all__ = ["Config", "TrainConfig", "convert", "field_types", "flatten", "parse_settings", "setting_text"]
@@ -237,16 +238,26 @@ class TrainConfig(Config):
     loss: LossConfig = field(default_factory=LossConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    self_training: SelfTrainingConfig = field(default_factory=SelfTrainingConfig)
     seed: int = 1
 
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise InputError(Problem(rule="range", place="seed", value=self.seed, expected="at least 0"))
 
+    @property
+    def schedule(self) -> TrainingConfig:
+        """The settings of the optimisation, with the drop of the rate where self-training puts it."""
+        training = self.training
+        if not self.self_training.begins(training.epochs):
+            return training
+        return replace(training, lr_drop_epoch=self.self_training.first_epochs(training.epochs)["consolidate"])
+
     def canonical(self, *, labelled: bool | None = None) -> Self:
-        """See `Config.canonical`; teacher forcing and an unusual drop of the rate are whole numbers of epochs."""
+        """See `Config.canonical`; phases, teacher forcing and an unusual drop of the rate are whole epochs."""
         plain = self.with_defaults(self.without_effect(labelled))
-        training, epochs = plain.training, plain.training.epochs
+        training, epochs = plain.schedule, plain.training.epochs
+        is_self_trained = plain.self_training.begins(epochs)
         values: dict[str, Any] = {
             "training.teacher_forcing": training.forced_epochs / epochs,
             "training.lr_drop_fraction": DROP_FRACTIONS[0],
@@ -255,10 +266,14 @@ class TrainConfig(Config):
         usual = [share for share in DROP_FRACTIONS if round(share * epochs) == training.drop_after]
         if training.lr_drop_factor == 1 or training.drop_after >= epochs:
             values["training.lr_drop_factor"] = 1.0
+        elif is_self_trained:
+            pass
         elif usual:
             values["training.lr_drop_fraction"] = usual[0]
         else:
             values["training.lr_drop_epoch"] = training.drop_after
+        if is_self_trained:
+            values |= plain.self_training.canonical_values(epochs)
         return plain.with_values(values)
 
     def without_effect(self, labelled: bool | None) -> Iterator[str]:
@@ -287,5 +302,11 @@ class TrainConfig(Config):
             yield from ("loss.smoothing_threshold", "loss.smoothing_rule", "loss.smoothing_detached")
         if not labelled:
             yield from ("loss.frame", "loss.supervised_length", "loss.length_on_labelled")
-        if not labelled or loss.supervised_length == 0:
+        own, epochs = self.self_training, self.training.epochs
+        if own.begins(epochs):
+            yield from own.without_effect(epochs)
+        else:
+            yield from (path for path in field_types(TrainConfig) if path.startswith("self_training."))
+        has_own_lengths = own.begins(epochs) and own.supervised_length > 0
+        if not has_own_lengths and (not labelled or loss.supervised_length == 0):
             yield "loss.supervised_length_rule"

@@ -1,4 +1,4 @@
-"""Mean length of each action in predicted or annotated segmentations."""
+"""Mean length and share of each action in predicted or annotated segmentations."""
 
 from __future__ import annotations
 
@@ -48,6 +48,23 @@ def class_mean_lengths(
     else:
         check_ranges("", [("fallback", fallback, _LENGTH, 0 <= fallback < np.inf)])
     return np.where(counts > 0, sums / np.maximum(counts, 1), fallback)
+
+
+def frame_shares(segments: Iterable[tuple[ArrayLike, ArrayLike]], n_actions: int) -> Floats:
+    """Share of each action in the frames of all recordings: `[N]` with the sum 1.
+
+    Args:
+        segments: for each recording the transcript `[M]` and the lengths `[M]` in frames; together at least one frame.
+        n_actions: N.
+
+    >>> frame_shares([([0, 1, 0], [10, 20, 10])], 3).tolist()
+    [0.5, 0.5, 0.0]
+    """
+    frames = np.zeros(n_actions)
+    for transcript, lengths in segments:
+        frames += np.bincount(np.asarray(transcript), weights=np.asarray(lengths), minlength=n_actions)
+    shares: Floats = frames / frames.sum()
+    return shares
 
 
 def _check(video: int, actions: Ints, frames: Floats, n_actions: int) -> None:

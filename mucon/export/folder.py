@@ -89,7 +89,7 @@ def write(
     try:
         staged = StagedFolder(target, marker=RECORD, replace=replace_old)
         try:
-            write_files(staged.path, replace(saved, optimiser={}))
+            write_files(staged.path, replace(saved, optimiser={}, learner={}))
             contract = contract_of(staged.path)
             write_json(staged.path / CONTRACT, contract.to_dict())
             found = scores(staged.path)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 
 from mucon.checkpoint import Checkpoint, TrainingFacts
-from mucon.decoding.class_means import class_mean_lengths
+from mucon.decoding.class_means import class_mean_lengths, frame_shares
 from mucon.decoding.config import DecodingConfig
 from mucon.inference.predictions import align_transcript
 from mucon.videos import Video
@@ -30,14 +29,10 @@ def training_facts(checkpoint: Checkpoint, videos: Sequence[Video], device: torc
         ).segmentations["full"]
         for video in videos
     ]
-    frames = np.zeros(checkpoint.vocabulary.n_actions)
-    for segmentation in aligned:
-        frames += np.bincount(segmentation.transcript, weights=segmentation.lengths, minlength=len(frames))
-    means = class_mean_lengths(
-        ((segmentation.transcript, segmentation.lengths) for segmentation in aligned), len(frames)
-    )
+    segments = [(segmentation.transcript, segmentation.lengths) for segmentation in aligned]
+    n_actions = checkpoint.vocabulary.n_actions
     return TrainingFacts(
         transcripts=tuple(sorted({video.transcript for video in videos})),
-        mean_lengths=tuple(means.tolist()),
-        frame_shares=tuple((frames / frames.sum()).tolist()),
+        mean_lengths=tuple(class_mean_lengths(segments, n_actions).tolist()),
+        frame_shares=tuple(frame_shares(segments, n_actions).tolist()),
     )

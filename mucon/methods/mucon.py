@@ -106,7 +106,7 @@ class MuCon:
         return settings
 
     def quick(self, config: TrainConfig, *, labelled: bool) -> TrainConfig:
-        """One epoch, one video per optimiser step, no warm start, compilation or scores."""
+        """One epoch, one video per optimiser step, no warm start, compilation, scores or self-training."""
         return config.with_values(
             {
                 "training.epochs": 1,
@@ -115,6 +115,7 @@ class MuCon:
                 "training.warm_start": None,
                 "training.compile": False,
                 "training.progress_videos": 0,
+                "self_training.start": 1.0,
                 "training.labelled": 1.0 if labelled else 0.0,
             }
         )

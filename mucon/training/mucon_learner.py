@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from mucon import checkpoint as checkpoints
 from mucon.checkpoint import Checkpoint, Progress
-from mucon.checkpoint_files import Saved, load_weights
+from mucon.checkpoint_files import Saved, load_weights, parsing
 from mucon.config import TrainConfig
 from mucon.configuration import DEFAULT_METHOD
 from mucon.decoding.config import DecodingConfig
@@ -28,6 +28,7 @@ from mucon.training.loop import EpochReport, Loop
 from mucon.training.optimiser import Optimiser
 from mucon.training.progress import evaluating, progress_scores, videos_to_score
 from mucon.training.resuming import resume
+from mucon.training.self_training import SelfTraining
 from mucon.training.step import SUPERVISED_TERMS, TERMS, FrameLabels, compiled_video_losses, loss_vector, video_losses
 from mucon.training.supervision import with_labels
 from mucon.training.warm_start import warm_start
@@ -186,10 +187,13 @@ class MuConLearner:
         self.progress = Progress() if saved is None else saved.progress
         self.model = self._network(size, saved, path)
         self.optimiser = Optimiser(self.model, config.training, parameter_groups(self.model))
-        if saved is not None and not saved.progress.finished:
-            self._restore(saved.optimiser, path)
         self.transcripts = [torch.tensor(video.transcript, device=device) for video in videos]
         self.labels = [self._labels(video) for video in videos]
+        self.self_training = SelfTraining(config, videos, vocabulary.n_actions, device)
+        if saved is not None and not saved.progress.finished:
+            with parsing(path):
+                self.optimiser.load_state(saved.optimiser)
+                self.self_training.load_state(saved.learner, saved.progress)
         self.accumulate = config.training.accumulate
         self.norms: Mapping[str, int] = dict.fromkeys(self.optimiser.groups, -(-len(videos) // self.accumulate))
         self.scored = videos_to_score(videos, config.training.progress_videos, config.seed)
@@ -211,12 +215,6 @@ class MuConLearner:
             warm_start(model, self.vocabulary, Path(self.config.training.warm_start))
         return model.to(self.device).train()
 
-    def _restore(self, state: Mapping[str, Tensor], path: Path) -> None:
-        try:
-            self.optimiser.load_state(state)
-        except InputError as error:
-            raise InputError(error.under(path)) from error
-
     def _labels(self, video: Video) -> FrameLabels | None:
         if not video.labelled:
             return None
@@ -228,16 +226,22 @@ class MuConLearner:
 
     def rate(self, epoch: int) -> float:
         """Learning rate of an epoch, counted from 0."""
-        return self.config.training.rate(epoch)
+        return self.config.schedule.rate(epoch)
 
     def losses(self, epoch: int) -> Mapping[str, int]:
-        """The terms of every video, and those of labelled videos if there are any."""
+        """The terms of every video, and those of videos with labels, true or the network's own, if there are any."""
         n_labelled = sum(labels is not None for labels in self.labels)
+        if self.config.self_training.phase(epoch, self.config.training.epochs):
+            n_labelled = len(self.videos)
         supervised = dict.fromkeys(SUPERVISED_TERMS, n_labelled) if n_labelled else {}
         return {**dict.fromkeys(TERMS, len(self.videos)), **supervised}
 
     def begin_epoch(self, epoch: int) -> None:
-        """Every epoch is like the others."""
+        """Labels the videos where self-training asks for it; their log probabilities are read back to the CPU."""
+        with evaluating(self.model):
+            self.self_training.begin_epoch(
+                epoch, lambda video: self.model.encode(video.features(self.device))[1].cpu().numpy()
+            )
 
     def step(self, index: int, features: Tensor, *, epoch: int, step: int, rate: float) -> Tensor:
         """Computes the gradients of one video, and applies those of a group at its end; see `Learner.step`."""
@@ -247,8 +251,10 @@ class MuConLearner:
             outputs = self.model(features, transcript)
         else:
             outputs, own = self.model.free_running(features, len(transcript))
-        config = self.config
-        terms = self.video_losses(outputs, transcript, config.mask, config.loss, labels=self.labels[index], own=own)
+        labels, loss = self.labels[index], self.config.loss
+        if labels is None and (labels := self.self_training.labels(index)) is not None:
+            loss = self.self_training.loss
+        terms = self.video_losses(outputs, transcript, self.config.mask, loss, labels=labels, own=own)
         torch.autograd.backward(terms["total"])
         in_group = step % self.accumulate + 1
         complete = in_group == self.accumulate or step + 1 == len(self.videos)
@@ -283,7 +289,7 @@ class MuConLearner:
         if progress.finished:
             self.model.eval()
             checkpoint = replace(checkpoint, facts=training_facts(checkpoint, self.videos, self.device))
-        return checkpoints.saved_of(checkpoint)
+        return replace(checkpoints.saved_of(checkpoint), learner=self.self_training.state())
 
 
 def _warn_of_precision(device: torch.device) -> None:

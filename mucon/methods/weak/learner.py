@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mucon.arrays import Ints
 from mucon.decoding.alignment import best_lengths
-from mucon.decoding.class_means import class_mean_lengths
+from mucon.decoding.class_means import class_mean_lengths, frame_shares
 from mucon.decoding.fusion import TrainingFacts
 from mucon.decoding.length_priors import Flat
 from mucon.methods.frames.network_learner import NetworkLearner
@@ -95,12 +95,9 @@ def facts_of(transcripts: Sequence[Ints], lengths: Sequence[Ints], n_actions: in
         lengths: each `[M]` frames.
         n_actions: N.
     """
-    frames = np.zeros(n_actions)
-    for transcript, own in zip(transcripts, lengths, strict=True):
-        frames += np.bincount(transcript, weights=own, minlength=n_actions)
-    means = class_mean_lengths(zip(transcripts, lengths, strict=True), n_actions)
+    segments = list(zip(transcripts, lengths, strict=True))
     return TrainingFacts(
         transcripts=tuple(sorted({tuple(transcript.tolist()) for transcript in transcripts})),
-        mean_lengths=tuple(means.tolist()),
-        frame_shares=tuple((frames / frames.sum()).tolist()),
+        mean_lengths=tuple(class_mean_lengths(segments, n_actions).tolist()),
+        frame_shares=tuple(frame_shares(segments, n_actions).tolist()),
     )

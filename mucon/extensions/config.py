@@ -1,0 +1,118 @@
+"""Settings of the options that the paper does not have; each group is off by default."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from mucon.errors import check_ranges
+
+LabelPrior = Literal["none", "poisson", "negative_binomial"]
+Phase = Literal["settle", "divided", "consolidate"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfTrainingConfig:
+    """Training on labels that the network gives to its own training videos, in phases.
+
+    After plain training, each video that is not labelled gets the exact alignment of its transcript as labels, with
+    which its frames are compared as those of a labelled video. The phases `settle` and `consolidate` align to the
+    frames' log probabilities. The phase `divided` subtracts from them the log share of each action in the frames of
+    the last labels, which takes frames from actions that claim too many. Deviation: the paper has no such training.
+
+    With it, the learning rate drops when `consolidate` begins, and the drop of `training.lr_drop_epoch` and
+    `training.lr_drop_fraction` has no effect.
+
+    Attributes:
+        start: share of the run that is plain training, from its start; 1 for no self-training.
+        settle: share of the run of the phase `settle`.
+        divided: number of epochs of the phase `divided`. The rest of the run is `consolidate`.
+        weight: weight of the frame cross-entropy with the network's own labels.
+        supervised_length: weight of the length loss with their lengths.
+        refresh: number of epochs in which labels are kept; each phase begins with new ones.
+        settle_prior: length prior of the alignments of a phase: `none`, or a `poisson` or `negative_binomial`
+            distribution (of spread 1) about the mean length of each action in the last labels.
+        divided_prior: see `settle_prior`.
+        consolidate_prior: see `settle_prior`.
+
+    Raises:
+        InputError: a value outside its range.
+    """
+
+    start: float = 1.0
+    settle: float = 0.25
+    divided: int = 2
+    weight: float = 1.0
+    supervised_length: float = 0.0
+    refresh: int = 1
+    settle_prior: LabelPrior = "none"
+    divided_prior: LabelPrior = "poisson"
+    consolidate_prior: LabelPrior = "negative_binomial"
+
+    def __post_init__(self) -> None:
+        check_ranges(
+            "self_training.",
+            [
+                ("start", self.start, "from 0 to 1", 0 <= self.start <= 1),
+                ("settle", self.settle, "from 0 to 1", 0 <= self.settle <= 1),
+                ("divided", self.divided, "at least 0", self.divided >= 0),
+                ("weight", self.weight, "at least 0", self.weight >= 0),
+                ("supervised_length", self.supervised_length, "at least 0", self.supervised_length >= 0),
+                ("refresh", self.refresh, "at least 1", self.refresh >= 1),
+            ],
+        )
+
+    def first_epochs(self, epochs: int) -> dict[Phase, int]:
+        """The epoch, counted from 0, with which each phase of a run begins; an empty phase begins with the next one.
+
+        >>> SelfTrainingConfig(start=0.45).first_epochs(17)
+        {'settle': 8, 'divided': 12, 'consolidate': 14}
+        """
+        plain = round(self.start * epochs)
+        settled = min(plain + round(self.settle * epochs), epochs)
+        return {"settle": plain, "divided": settled, "consolidate": min(settled + self.divided, epochs)}
+
+    def begins(self, epochs: int) -> bool:
+        """Whether a run of so many epochs has any self-training."""
+        return self.first_epochs(epochs)["settle"] < epochs
+
+    def phase(self, epoch: int, epochs: int) -> Phase | None:
+        """The phase of an epoch, counted from 0; None during plain training.
+
+        >>> [SelfTrainingConfig(start=0.25, settle=0.25, divided=1).phase(epoch, 4) for epoch in range(4)]
+        [None, 'settle', 'divided', 'consolidate']
+        """
+        begun: list[Phase] = [phase for phase, first in self.first_epochs(epochs).items() if first <= epoch]
+        return begun[-1] if begun else None
+
+    def refreshes(self, epoch: int, epochs: int) -> bool:
+        """Whether an epoch of self-training begins with new labels."""
+        phase = self.phase(epoch, epochs)
+        return phase is not None and (epoch - self.first_epochs(epochs)[phase]) % self.refresh == 0
+
+    def prior(self, phase: Phase) -> LabelPrior:
+        """The length prior of a phase."""
+        priors: dict[Phase, LabelPrior] = {
+            "settle": self.settle_prior,
+            "divided": self.divided_prior,
+            "consolidate": self.consolidate_prior,
+        }
+        return priors[phase]
+
+    def canonical_values(self, epochs: int) -> dict[str, float]:
+        """The lengths of the phases of a run by path, in the form that all settings with the same epochs share."""
+        first = self.first_epochs(epochs)
+        return {
+            "self_training.start": first["settle"] / epochs,
+            "self_training.settle": (first["divided"] - first["settle"]) / epochs,
+            "self_training.divided": first["consolidate"] - first["divided"],
+        }
+
+    def without_effect(self, epochs: int) -> Iterator[str]:
+        """Paths of priors of phases that a run does not have."""
+        first = self.first_epochs(epochs)
+        ends = (*list(first.values())[1:], epochs)
+        for (phase, begin), end in zip(first.items(), ends, strict=True):
+            if begin == end:
+                yield f"self_training.{phase}_prior"
