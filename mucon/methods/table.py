@@ -22,6 +22,8 @@ METHODS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "ed_tcn": ("mucon.methods.encoder_decoder", "ED_TCN"),
         "frame_mlp": ("mucon.methods.frame_mlp", "FRAME_MLP"),
         "ectc": ("mucon.methods.ectc", "ECTC"),
+        "nnv": ("mucon.methods.nnv", "NNV"),
+        "cdfl": ("mucon.methods.cdfl", "CDFL"),
     }
 )
 """Name of each method -> module and attribute; `mucon` first."""

@@ -53,11 +53,18 @@ SETTINGS = {
         "network.pool_after": (1, 2),
         "training.epochs": 2,
     },
+    "nnv": {"network.hidden": 4, "network.window": 5, "training.epochs": 2},
+    "cdfl": {"network.hidden": 4, "network.window": 5, "training.epochs": 2},
 }
 """Settings with which a step of each method takes milliseconds."""
 LABELLED = [name for name in METHODS if "training.labelled" in field_types(method_named(name).config)]
 """The methods that use frame labels."""
-WIDTH = {"mucon": "backbone.channels", "ectc": "network.channels"}
+WIDTH = {
+    "mucon": "backbone.channels",
+    "ectc": "network.channels",
+    "nnv": "network.hidden",
+    "cdfl": "network.hidden",
+}
 """Setting that widens the network, where it is not `network.maps`."""
 N_VIDEOS, N_STEPS = 3, 6
 
