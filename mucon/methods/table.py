@@ -20,6 +20,7 @@ METHODS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "ms_tcn_pp": ("mucon.methods.ms_tcn", "MS_TCN_PP"),
         "tcfpn": ("mucon.methods.encoder_decoder", "TCFPN"),
         "ed_tcn": ("mucon.methods.encoder_decoder", "ED_TCN"),
+        "isba": ("mucon.methods.isba", "ISBA"),
         "frame_mlp": ("mucon.methods.frame_mlp", "FRAME_MLP"),
         "ectc": ("mucon.methods.ectc", "ECTC"),
         "nnv": ("mucon.methods.nnv", "NNV"),

@@ -116,6 +116,12 @@ class Optimiser:
         deviation = square.sqrt().div_(for_square**0.5).add_(ADAM_EPSILON)
         self.weights.addcdiv_(mean, deviation, value=-learning_rate / for_mean)
 
+    def restart(self) -> None:
+        """Forgets the running means, for weights that are not a step from the ones before."""
+        for moment in self.moments:
+            moment.zero_()
+        self.n_steps = 0
+
     def state(self) -> dict[str, Tensor]:
         """The tensors that another process needs besides the weights to resume with the same bits; none for `sgd`."""
         if not self.moments:

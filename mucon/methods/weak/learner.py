@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mucon.arrays import Ints
+from mucon.checkpoint_files import LEARNER, parsing
 from mucon.decoding.alignment import best_lengths
 from mucon.decoding.class_means import class_mean_lengths, frame_shares
 from mucon.decoding.fusion import TrainingFacts
@@ -59,7 +60,8 @@ class WeakLearner(NetworkLearner):
         self.schedule_of_rates = config.training
         self.prepare()
         if self.resumed is not None and not self.resumed.progress.finished:
-            self.load_state(self.resumed.learner)
+            with parsing(folder / "checkpoint" / LEARNER):
+                self.load_state(self.resumed.learner)
 
     def prepare(self) -> None:
         """Creates the state at the start of a run; none by default."""

@@ -29,6 +29,7 @@ SMALL = {
     "ms_tcn_pp": {"training.epochs": 1},
     "tcfpn": {"training.epochs": 1, "network.maps": 4, "network.kernel": 3},
     "ed_tcn": {"training.epochs": 1, "network.maps": 4, "network.kernel": 3},
+    "isba": {"training.epochs": 1, "network.maps": 4, "network.kernel": 3},
     "frame_mlp": {"training.epochs": 1},
 }
 

@@ -45,6 +45,13 @@ SETTINGS = {
         "training.epochs": 2,
     },
     "ed_tcn": {"network.maps": 8, "network.growth": 4, "network.kernel": 5, "training.epochs": 2},
+    "isba": {
+        "network.channels": (4, 6, 4),
+        "network.maps": 8,
+        "network.kernel": 5,
+        "network.groups": 2,
+        "training.epochs": 2,
+    },
     "frame_mlp": {"network.maps": 8, "training.epochs": 2},
     "ectc": {
         "network.channels": 16,
