@@ -25,6 +25,7 @@ METHODS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "ectc": ("mucon.methods.ectc", "ECTC"),
         "nnv": ("mucon.methods.nnv", "NNV"),
         "cdfl": ("mucon.methods.cdfl", "CDFL"),
+        "atba": ("mucon.methods.atba", "ATBA"),
     }
 )
 """Name of each method -> module and attribute; `mucon` first."""

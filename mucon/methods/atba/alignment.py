@@ -9,8 +9,9 @@ Boundary Alignment", CVPR 2024.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -22,9 +23,11 @@ from mucon.errors import check_ranges
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlignmentConfig:
-    """Windows and candidates of the boundaries.
+    """The alignment of transcripts, whose labels the frames learn.
 
     Attributes:
+        kind: `atba`: boundaries among the candidates. `exact`: lengths with the highest log posterior and Poisson log
+            probability about class means, which are those of the labels of the epoch before; at first all are equal.
         boundary_window: frames of the boundary score's window; odd.
         transition_window: frames of the transition score's window; odd.
         candidates: largest number of candidates for each transition.
@@ -34,6 +37,7 @@ class AlignmentConfig:
         InputError: a value outside its range.
     """
 
+    kind: Literal["atba", "exact"] = "atba"
     boundary_window: int = 7
     transition_window: int = 31
     candidates: int = 4
@@ -52,7 +56,7 @@ class AlignmentConfig:
 
 
 def pseudo_labels(
-    posteriors: ArrayLike, transcript: Sequence[int], align: Callable[[Floats, Ints], Ints]
+    posteriors: ArrayLike, transcript: ArrayLike, align: Callable[[Floats, Ints], Ints]
 ) -> tuple[Ints, Floats]:
     """The action of each frame `[T]`, and the frames of each segment `[M]`.
 

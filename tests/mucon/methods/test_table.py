@@ -62,6 +62,7 @@ SETTINGS = {
     },
     "nnv": {"network.hidden": 4, "network.window": 5, "training.epochs": 2},
     "cdfl": {"network.hidden": 4, "network.window": 5, "training.epochs": 2},
+    "atba": {"network.maps": 8, "network.layers": 2, "training.epochs": 2, "training.accumulate": 1},
 }
 """Settings with which a step of each method takes milliseconds."""
 LABELLED = [name for name in METHODS if "training.labelled" in field_types(method_named(name).config)]
