@@ -22,6 +22,7 @@ METHODS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "ed_tcn": ("mucon.methods.encoder_decoder", "ED_TCN"),
         "isba": ("mucon.methods.isba", "ISBA"),
         "frame_mlp": ("mucon.methods.frame_mlp", "FRAME_MLP"),
+        "hmm_rnn": ("mucon.methods.hmm_rnn", "HMM_RNN"),
         "ectc": ("mucon.methods.ectc", "ECTC"),
         "nnv": ("mucon.methods.nnv", "NNV"),
         "cdfl": ("mucon.methods.cdfl", "CDFL"),

@@ -92,6 +92,14 @@ class EvidencePredictor:
         """Itself: the checkpoint contains the facts."""
         return self
 
+    def outputs(self, features: Tensor) -> Tensor:
+        """What the network computes for the predictions: log posteriors `[T, N]` of features `[T, D]`."""
+        return self.classifier.frame_log_probs(features)
+
+    def posteriors(self, outputs: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Log posteriors `[T, N]` from the outputs, for the confidences."""
+        return outputs
+
     def segmented(self, name: str, log_probs: NDArray[np.floating]) -> Segmentation:
         """A prediction for log posteriors `[T, N]`.
 
@@ -127,9 +135,9 @@ class EvidencePredictor:
     ) -> Callable[[], Prediction]:
         """Runs the network and returns the function that decodes."""
         self._check_choices(decoding, alternatives)
-        log_probs, seen = self._see(features, predictions)
-        ends = {name: partial(self.segmented, name, log_probs) for name in predictions}
-        return partial(_end, ends, log_probs, seen)
+        outputs, seen = self._see(features, predictions)
+        ends = {name: partial(self.segmented, name, outputs) for name in predictions}
+        return partial(_end, ends, self.posteriors(outputs), seen)
 
     def align(
         self,
@@ -144,9 +152,9 @@ class EvidencePredictor:
         problems = transcript_problems(transcript, len(features), self.vocabulary)
         if problems:
             raise InputError(problems)
-        log_probs, seen = self._see(features, predictions)
-        ends = {name: partial(self.aligned, name, log_probs, transcript) for name in predictions}
-        return _end(ends, log_probs, seen)
+        outputs, seen = self._see(features, predictions)
+        ends = {name: partial(self.aligned, name, outputs, transcript) for name in predictions}
+        return _end(ends, self.posteriors(outputs), seen)
 
     def _check_choices(self, decoding: DecodingConfig | None, alternatives: int) -> None:
         if alternatives:
@@ -158,11 +166,11 @@ class EvidencePredictor:
 
     @full_precision()
     def _see(self, features: Tensor, predictions: Sequence[str]) -> tuple[NDArray[np.float32], float]:
-        """Log posteriors `[T, N]` and the seconds of the network."""
+        """The outputs on the CPU and the seconds of the network."""
         check_request(features, self.dim, predictions, self.predictions)
         started = time.perf_counter()
-        log_probs: NDArray[np.float32] = self.classifier.frame_log_probs(features).cpu().numpy()
-        return log_probs, time.perf_counter() - started
+        outputs: NDArray[np.float32] = self.outputs(features).cpu().numpy()
+        return outputs, time.perf_counter() - started
 
 
 def _end(ends: Mapping[str, Callable[[], Segmentation]], log_probs: NDArray[np.floating], seen: float) -> Prediction:

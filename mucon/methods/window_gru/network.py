@@ -41,7 +41,7 @@ class WindowGruConfig(FrameNetworkConfig):
             ],
         )
 
-    def build(self, dim: int, n_actions: int) -> WindowGru:
+    def build(self, dim: int, n_actions: int) -> FrameClassifier:
         """A network with fresh weights."""
         return WindowGru(dim, n_actions, hidden=self.hidden, window=self.window)
 

@@ -53,6 +53,15 @@ SETTINGS = {
         "training.epochs": 2,
     },
     "frame_mlp": {"network.maps": 8, "training.epochs": 2},
+    "hmm_rnn": {
+        "network.hidden": 8,
+        "network.window": 5,
+        "network.max_states": 3,
+        "training.frames_per_state": 4,
+        "training.realign_every": 1,
+        "training.batch": 32,
+        "training.epochs": 2,
+    },
     "ectc": {
         "network.channels": 16,
         "network.n_groups": 4,
@@ -72,6 +81,7 @@ WIDTH = {
     "ectc": "network.channels",
     "nnv": "network.hidden",
     "cdfl": "network.hidden",
+    "hmm_rnn": "network.hidden",
 }
 """Setting that widens the network, where it is not `network.maps`."""
 N_VIDEOS, N_STEPS = 3, 6
