@@ -65,7 +65,7 @@ class HmmLearner(WeakLearner):
     def state(self) -> Mapping[str, Tensor]:
         """Lengths of the segments of all videos, one after another, and the numbers of states."""
         lengths = torch.from_numpy(np.concatenate(self.lengths))
-        return {"lengths": lengths, "counts": self.network.counts.cpu()}
+        return {"lengths": lengths, "counts": self.network.output.counts.cpu()}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Restores what `state` returned."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from mucon.errors import check_ranges
@@ -37,6 +37,28 @@ class HmmNetworkConfig(WindowGruConfig):
         return StateClassifier(dim, n_actions, self)
 
 
+class StateOutput(nn.Linear):
+    """The last layer: logits of the states, -inf for those that are not in use, whose weights have no gradient.
+
+    Args:
+        hidden: number of inputs.
+        n_actions: N.
+        width: largest number of states of an action.
+    """
+
+    counts: Tensor
+
+    def __init__(self, hidden: int, n_actions: int, width: int) -> None:
+        super().__init__(hidden, n_actions * width)
+        self.width = width
+        self.register_buffer("counts", torch.ones(n_actions, dtype=torch.int64))
+
+    def forward(self, state: Tensor) -> Tensor:
+        """Logits `[n, N · width]` of inputs `[n, hidden]`."""
+        in_use = torch.arange(self.width, device=state.device) < self.counts[:, None]
+        return super().forward(state).masked_fill(~in_use.flatten(), -torch.inf)
+
+
 class StateClassifier(FrameClassifier):
     """A window GRU whose outputs are states. Their statistics are buffers, so that they are saved with the weights.
 
@@ -46,7 +68,6 @@ class StateClassifier(FrameClassifier):
         config: size of the network.
     """
 
-    counts: Tensor
     log_prior: Tensor
     means: Tensor
 
@@ -55,29 +76,32 @@ class StateClassifier(FrameClassifier):
         self.width = config.max_states
         n_outputs = n_actions * self.width
         self.windows = WindowGru(dim, n_outputs, hidden=config.hidden, window=config.window)
-        self.register_buffer("counts", torch.ones(n_actions, dtype=torch.int64))
+        self.windows.output = self.output = StateOutput(config.hidden, n_actions, self.width)
         self.register_buffer("log_prior", torch.zeros(n_outputs, dtype=torch.float64))
         self.register_buffer("means", torch.ones(n_outputs, dtype=torch.float64))
 
     @property
     def states(self) -> States:
         """The states in use, on the CPU."""
-        counts, log_prior, means = (one.cpu().numpy() for one in (self.counts, self.log_prior, self.means))
+        buffers = (self.output.counts, self.log_prior, self.means)
+        counts, log_prior, means = (buffer.cpu().numpy() for buffer in buffers)
         return States(counts, self.width, log_prior, means)
 
     @states.setter
     def states(self, states: States) -> None:
-        for name in ("counts", "log_prior", "means"):
-            getattr(self, name).copy_(torch.from_numpy(getattr(states, name)))
+        self.output.counts.copy_(torch.from_numpy(states.counts))
+        self.log_prior.copy_(torch.from_numpy(states.log_prior))
+        self.means.copy_(torch.from_numpy(states.means))
 
     def forward(self, features: Tensor, frames: Tensor | None = None) -> Tensor:
         """Log-probabilities `[n, N · width]` of the states in chosen frames `[n]` of features `[T, D]`, or in all."""
         if frames is None:
-            return self._normalised(self.windows(features))
+            log_probs: Tensor = self.windows(features)
+            return log_probs
         around = self.windows.window // 2
         padded = functional.pad(features, (0, 0, around, around))
         offsets = torch.arange(self.windows.window, device=features.device)
-        return self._normalised(self.windows.of_windows(padded[frames + offsets[:, None]]))
+        return self.windows.of_windows(padded[frames + offsets[:, None]])
 
     @torch.no_grad()
     def state_log_probs(self, features: Tensor) -> Tensor:
@@ -90,8 +114,3 @@ class StateClassifier(FrameClassifier):
         """Log-probabilities `[T, N]` of the actions, without gradients: sums over their states."""
         log_probs: Tensor = self(features).unflatten(1, (-1, self.width)).logsumexp(2)
         return log_probs
-
-    def _normalised(self, log_probs: Tensor) -> Tensor:
-        """Log-probabilities among the states in use."""
-        in_use = torch.arange(self.width, device=log_probs.device) < self.counts[:, None]
-        return log_probs.masked_fill(~in_use.flatten(), -torch.inf).log_softmax(1)
