@@ -26,7 +26,7 @@ class EctcLossConfig:
         InputError: a value outside its range.
     """
 
-    theta: float = 0.5
+    theta: float = 0.1
     rate: Literal["latent", "frame"] = "latent"
 
     def __post_init__(self) -> None:

@@ -30,6 +30,22 @@ TOY: dict[str, dict[str, object]] = {
         "training.learning_rate": 0.005,
         "training.weight_decay": 0.0,
     },
+    "hmm_rnn": {
+        "network.hidden": 16,
+        "network.window": 3,
+        "network.max_states": 4,
+        "training.epochs": 8,
+        "training.realign_every": 2,
+        "training.learning_rate": 0.02,
+    },
+    "ectc": {
+        "network.channels": 16,
+        "network.n_groups": 4,
+        "network.n_layers": 1,
+        "network.pool_after": (),
+        "training.epochs": 8,
+        "training.learning_rate": 0.005,
+    },
 }
 """Settings of each method with which it learns the toy data in seconds."""
 
