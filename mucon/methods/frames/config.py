@@ -43,8 +43,11 @@ class FrameTrainingConfig:
     Attributes:
         epochs: passes over the labelled videos.
         stop_after: see `mucon.training_config.TrainingConfig`.
-        labelled: share of the training videos whose frame labels are used, above 0; the same videos as in MuCon's
-            training with that share and seed.
+        labelled: share of the training videos whose frame labels are used; the same videos as in MuCon's training
+            with that share and seed. Above 0, or from 0 to below 1 with `labels_from`.
+        labels_from: run folder of a trained model of any method; the videos whose frame labels are not used are
+            trained on with its predictions as labels. None: they are not trained on. The predictions follow the
+            transcripts of the videos if the model can align them.
         optimiser: `adam`, or `sgd` without momentum.
         learning_rate: rate of all epochs.
         weight_decay: added to the gradient of every parameter.
@@ -60,6 +63,7 @@ class FrameTrainingConfig:
     epochs: int = 50
     stop_after: int | None = None
     labelled: float = 1.0
+    labels_from: str | None = None
     optimiser: Literal["adam", "sgd"] = "adam"
     learning_rate: float = 0.0005
     weight_decay: float = 0.0
@@ -74,7 +78,7 @@ class FrameTrainingConfig:
             [
                 ("epochs", self.epochs, "at least 1", self.epochs >= 1),
                 ("stop_after", self.stop_after, "at least 1", self.stop_after is None or self.stop_after >= 1),
-                ("labelled", self.labelled, "above 0 and at most 1", 0 < self.labelled <= 1),
+                ("labelled", self.labelled, *self._labelled_range()),
                 ("learning_rate", self.learning_rate, "above 0", self.learning_rate > 0),
                 ("weight_decay", self.weight_decay, "at least 0", self.weight_decay >= 0),
                 ("clip_norm", self.clip_norm, "above 0", self.clip_norm is None or self.clip_norm > 0),
@@ -83,6 +87,11 @@ class FrameTrainingConfig:
                 ("progress_every", self.progress_every, "at least 1", self.progress_every >= 1),
             ],
         )
+
+    def _labelled_range(self) -> tuple[str, bool]:
+        if self.labels_from is None:
+            return "above 0 and at most 1", 0 < self.labelled <= 1
+        return "from 0 to below 1 with training.labels_from", 0 <= self.labelled < 1
 
     @property
     def last_epoch(self) -> int:

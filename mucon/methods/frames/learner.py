@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mucon.checkpoint_files import of_run, parsing, trained_on
 from mucon.errors import InputError, Problem
 from mucon.methods.frames.config import FrameConfig
 from mucon.methods.frames.network_learner import NetworkLearner
+from mucon.methods.frames.teacher import predicted_labels
 from mucon.videos import Source, Video
 from mucon.vocabulary import Vocabulary
+
+PREDICTED = "predicted"
+"""Name of the predicted labels in a checkpoint."""
 
 
 class FrameLearner(NetworkLearner):
@@ -23,7 +29,7 @@ class FrameLearner(NetworkLearner):
     Args:
         method: name of the method.
         config: configuration of the run.
-        videos: all training videos, ordered by id, with a share of them labelled.
+        videos: the training videos to visit or score, ordered by id, with a share of them labelled.
         vocabulary: the actions.
         folder: the run folder; the state is that of `folder/checkpoint` if it exists.
         device: device of the network.
@@ -47,10 +53,46 @@ class FrameLearner(NetworkLearner):
         dim: int,
         source: Source | None = None,
     ) -> None:
-        labelled = [video for video in videos if video.labelled]
-        self.labels = [torch.from_numpy(_labels(video)).to(device) for video in labelled]
         self.loss = config.loss
-        super().__init__(method, config, videos, labelled, vocabulary, folder, device, dim, source)
+        visited = visited_videos(config, videos)
+        super().__init__(method, config, videos, visited, vocabulary, folder, device, dim, source)
+        self.predicted = self._predicted(config.training.labels_from, folder / "checkpoint")
+        is_trained = self.resumed is not None and self.resumed.progress.finished
+        self.labels = [] if is_trained else [self._labels(video) for video in visited]
+        self.trained_on = replace(self.trained_on, earlier=self._earlier(config.training.labels_from))
+
+    def _predicted(self, run: str | None, checkpoint: Path) -> Mapping[str, Tensor]:
+        """Labels `[T]` of each unlabelled video by id: those of the checkpoint, or else a model's predictions."""
+        unlabelled = [video for video in self.videos if not video.labelled]
+        if run is None or not unlabelled:
+            return {}
+        if self.resumed is None:
+            dim = self.size["dim"]
+            found = [
+                torch.from_numpy(one) for one in predicted_labels(run, unlabelled, self.vocabulary, dim, self.device)
+            ]
+        elif PREDICTED not in self.resumed.learner and self.resumed.progress.finished:
+            return {}  # a trained model of which only the weights are kept
+        else:
+            with parsing(checkpoint):
+                lengths = [video.n_frames for video in unlabelled]
+                found = list(torch.split(self.resumed.learner[PREDICTED], lengths))
+        return {video.id: labels.to(self.device) for video, labels in zip(unlabelled, found, strict=True)}
+
+    def _labels(self, video: Video) -> Tensor:
+        """Labels `[T]` of a video that is visited: the true ones of a labelled video alone."""
+        return torch.from_numpy(_labels(video)).to(self.device) if video.labelled else self.predicted[video.id]
+
+    def _earlier(self, run: str | None) -> Mapping[str, str | None]:
+        """The recordings of the model whose predictions are labels."""
+        if self.resumed is not None:
+            return {} if self.resumed.trained_on is None else self.resumed.trained_on.earlier
+        before = None if run is None else trained_on(of_run(Path(run)))
+        return {} if before is None else before.seen
+
+    def state(self) -> Mapping[str, Tensor]:
+        """The predicted labels, one after the other, so that a resumed training has the same."""
+        return {PREDICTED: torch.cat(list(self.predicted.values()))} if self.predicted else {}
 
     def step(self, index: int, features: Tensor, *, epoch: int, step: int, rate: float) -> Tensor:
         """A step on one video; see `Learner.step`."""
@@ -61,6 +103,11 @@ class FrameLearner(NetworkLearner):
         torch.autograd.backward(total)
         norms = self.optimiser.step(rate)
         return torch.cat((torch.stack((total, frame, smoothing)).detach(), norms))
+
+
+def visited_videos(config: FrameConfig, videos: Sequence[Video]) -> Sequence[Video]:
+    """The labelled videos; all of them if a model predicts the labels of the others."""
+    return videos if config.training.labels_from is not None else [video for video in videos if video.labelled]
 
 
 def _labels(video: Video) -> NDArray[np.int64]:

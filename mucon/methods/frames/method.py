@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
 from mucon.checkpoint_files import Saved
 from mucon.methods.frames.config import FrameConfig
-from mucon.methods.frames.learner import FrameLearner
+from mucon.methods.frames.learner import FrameLearner, visited_videos
 from mucon.methods.frames.network_method import NetworkMethod
 from mucon.methods.frames.networks import FrameClassifier
 from mucon.methods.frames.predictor import MAIN, PREDICTIONS, TASKS, FramePredictor
+from mucon.methods.frames.teacher import SETTING, teacher_digest
 from mucon.training.supervision import with_labels
 from mucon.videos import Source, Video
 from mucon.vocabulary import Vocabulary
@@ -51,12 +52,19 @@ class FrameMethod(NetworkMethod[C]):
         )
 
     def visited(self, config: C, videos: Sequence[Video]) -> Sequence[Video]:
-        """The labelled videos."""
-        return [video for video in _with_labels(config, videos) if video.labelled]
+        """The labelled videos, and all others if a model predicts their labels."""
+        return visited_videos(config, _with_labels(config, videos))
+
+    def identifying(self, config: C) -> dict[str, Any]:
+        """The settings of an identity; a model that predicts labels counts by what determines its predictions."""
+        settings = config.trained_differences()
+        run = config.training.labels_from
+        return settings if run is None else {**settings, SETTING: teacher_digest(run)}
 
     def quick(self, config: C, *, labelled: bool) -> C:
         """One epoch on all videos without scores; frame labels are always needed."""
-        return super().quick(config, labelled=labelled).with_values({"training.labelled": 1.0})
+        labels = {"training.labels_from": None, "training.labelled": 1.0}
+        return super().quick(config, labelled=labelled).with_values(labels)
 
 
 def _with_labels(config: FrameConfig, videos: Sequence[Video]) -> list[Video]:
