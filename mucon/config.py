@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 from mucon.configuration import Config, convert, field_types, flatten, parse_settings, setting_text
 from mucon.decoding.config import DecodingConfig
 from mucon.errors import InputError, Problem, check_ranges
-from mucon.extensions.config import SelfTrainingConfig
+from mucon.extensions.config import AugmentationConfig, PrototypesConfig, SelfTrainingConfig, VideoLevelConfig
 from mucon.training_config import DROP_FRACTIONS, TrainingConfig
 
 __all__ = ["Config", "TrainConfig", "convert", "field_types", "flatten", "parse_settings", "setting_text"]
@@ -239,6 +239,9 @@ class TrainConfig(Config):
     training: TrainingConfig = field(default_factory=TrainingConfig)
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     self_training: SelfTrainingConfig = field(default_factory=SelfTrainingConfig)
+    video_level: VideoLevelConfig = field(default_factory=VideoLevelConfig)
+    prototypes: PrototypesConfig = field(default_factory=PrototypesConfig)
+    augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -274,6 +277,8 @@ class TrainConfig(Config):
             values["training.lr_drop_epoch"] = training.drop_after
         if is_self_trained:
             values |= plain.self_training.canonical_values(epochs)
+        if plain.video_level.weight > 0:
+            values["video_level.alone"] = round(plain.video_level.alone * epochs) / epochs
         return plain.with_values(values)
 
     def without_effect(self, labelled: bool | None) -> Iterator[str]:
@@ -305,8 +310,12 @@ class TrainConfig(Config):
         own, epochs = self.self_training, self.training.epochs
         if own.begins(epochs):
             yield from own.without_effect(epochs)
-        else:
-            yield from (path for path in field_types(TrainConfig) if path.startswith("self_training."))
+        unused = {
+            "self_training": not own.begins(epochs),
+            "video_level": self.video_level.weight == 0,
+            "prototypes": self.prototypes.weight == 0,
+        }
+        yield from (path for path in field_types(TrainConfig) if unused.get(path.partition(".")[0]))
         has_own_lengths = own.begins(epochs) and own.supervised_length > 0
         if not has_own_lengths and (not labelled or loss.supervised_length == 0):
             yield "loss.supervised_length_rule"

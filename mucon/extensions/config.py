@@ -116,3 +116,95 @@ class SelfTrainingConfig:
         for (phase, begin), end in zip(first.items(), ends, strict=True):
             if begin == end:
                 yield f"self_training.{phase}_prior"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoLevelConfig:
+    """A loss of the whole video: which actions occur in it, from the highest logits of each action over time.
+
+    Source: Xu and Zheng, "Efficient and Effective Weakly-Supervised Action Segmentation via Action-Transition-Aware
+    Boundary Alignment", CVPR 2024. Deviation: the paper of MuCon has no such loss, and theirs uses class tokens.
+
+    Attributes:
+        weight: weight of the binary cross-entropy of the actions' presence; 0 for none.
+        alone: share of the run, from its start, in which no other loss counts.
+        top: share of the latent frames, the highest of each action, over which its logit is averaged.
+
+    Raises:
+        InputError: a value outside its range.
+    """
+
+    weight: float = 0.0
+    alone: float = 0.1
+    top: float = 0.125
+
+    def __post_init__(self) -> None:
+        check_ranges(
+            "video_level.",
+            [
+                ("weight", self.weight, "at least 0", self.weight >= 0),
+                ("alone", self.alone, "from 0 to 1", 0 <= self.alone <= 1),
+                ("top", self.top, "above 0 and at most 1", 0 < self.top <= 1),
+            ],
+        )
+
+    def is_alone(self, epoch: int, epochs: int) -> bool:
+        """Whether no other loss counts in an epoch, counted from 0."""
+        return self.weight > 0 and epoch < round(self.alone * epochs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrototypesConfig:
+    """A loss that compares the mean latent frame of each action of a video with a prototype of every action.
+
+    The mean is weighted by the segment masks. A prototype is the running mean of such means. Deviation: the paper has
+    no such loss.
+
+    Attributes:
+        weight: weight of the cross-entropy over the prototypes; 0 for none.
+        decay: share of a prototype that remains at each video with its action.
+        temperature: divisor of the cosines.
+
+    Raises:
+        InputError: a value outside its range.
+    """
+
+    weight: float = 0.0
+    decay: float = 0.99
+    temperature: float = 0.2
+
+    def __post_init__(self) -> None:
+        check_ranges(
+            "prototypes.",
+            [
+                ("weight", self.weight, "at least 0", self.weight >= 0),
+                ("decay", self.decay, "at least 0 and below 1", 0 <= self.decay < 1),
+                ("temperature", self.temperature, "above 0", self.temperature > 0),
+            ],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AugmentationConfig:
+    """Random changes of the features in each step; transcripts and labels are those of the recording.
+
+    Attributes:
+        stretch: the recording is stretched in time by a factor between 1 / stretch and stretch; 1 for none.
+        noise: standard deviation of the noise that is added to each feature, in standard deviations of the feature in
+            the recording; 0 for none.
+
+    Raises:
+        InputError: a value outside its range.
+    """
+
+    stretch: float = 1.0
+    noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_ranges(
+            "augmentation.",
+            [
+                ("stretch", self.stretch, "from 1 to 2", 1 <= self.stretch <= 2),
+                ("noise", self.noise, "at least 0", self.noise >= 0),
+            ],
+        )

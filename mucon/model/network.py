@@ -43,12 +43,14 @@ class TeacherForced(NamedTuple):
         latent_of_frame: `[T]` int64, latent frame of each frame.
         transcript_logits: `[M+1, N+1]`.
         log_lengths: `[M]`, relative.
+        latent: `[T', D']`, input of both branches; None of an ensemble, which has several.
     """
 
     latent_logits: Tensor
     latent_of_frame: Tensor
     transcript_logits: Tensor
     log_lengths: Tensor
+    latent: Tensor | None = None
 
 
 class MuConNetwork(nn.Module):
@@ -76,7 +78,7 @@ class MuConNetwork(nn.Module):
         latent = self.backbone(features)
         start = transcript.new_full((1,), self.segment_branch.start_symbol)
         logits, log_lengths = self.segment_branch.teacher_forced(latent, torch.cat((start, transcript)))
-        return TeacherForced(self.frame_branch(latent), self._latent_of_frame(features, latent), logits, log_lengths)
+        return self._outputs(features, latent, logits, log_lengths)
 
     def free_running(self, features: Tensor, n_segments: int) -> tuple[TeacherForced, Tensor]:
         """Runs both branches with the segment branch's own last action as input of each step.
@@ -93,8 +95,11 @@ class MuConNetwork(nn.Module):
         """
         latent = self.backbone(features)
         logits, log_lengths, own = self.segment_branch.free_running(latent, n_segments)
-        outputs = TeacherForced(self.frame_branch(latent), self._latent_of_frame(features, latent), logits, log_lengths)
-        return outputs, own
+        return self._outputs(features, latent, logits, log_lengths), own
+
+    def _outputs(self, features: Tensor, latent: Tensor, logits: Tensor, log_lengths: Tensor) -> TeacherForced:
+        latent_of_frame = self._latent_of_frame(features, latent)
+        return TeacherForced(self.frame_branch(latent), latent_of_frame, logits, log_lengths, latent)
 
     def _latent_of_frame(self, features: Tensor, latent: Tensor) -> Tensor:
         return latent_index(len(features), len(latent), stride=self.stride, device=features.device)

@@ -24,6 +24,7 @@ from mucon.inference.predictions import predict
 from mucon.inference.training_facts import training_facts
 from mucon.model import MuConNetwork, NetworkSize, build_model
 from mucon.segments import Segmentation
+from mucon.training.extras import Extras
 from mucon.training.loop import EpochReport, Loop
 from mucon.training.optimiser import Optimiser
 from mucon.training.progress import evaluating, progress_scores, videos_to_score
@@ -189,11 +190,13 @@ class MuConLearner:
         self.optimiser = Optimiser(self.model, config.training, parameter_groups(self.model))
         self.transcripts = [torch.tensor(video.transcript, device=device) for video in videos]
         self.labels = [self._labels(video) for video in videos]
+        self.extras = Extras(config, size, device)
         self.self_training = SelfTraining(config, videos, vocabulary.n_actions, device)
         if saved is not None and not saved.progress.finished:
             with parsing(path):
                 self.optimiser.load_state(saved.optimiser)
                 self.self_training.load_state(saved.learner, saved.progress)
+                self.extras.load_state(saved.learner)
         self.accumulate = config.training.accumulate
         self.norms: Mapping[str, int] = dict.fromkeys(self.optimiser.groups, -(-len(videos) // self.accumulate))
         self.scored = videos_to_score(videos, config.training.progress_videos, config.seed)
@@ -234,7 +237,11 @@ class MuConLearner:
         if self.config.self_training.phase(epoch, self.config.training.epochs):
             n_labelled = len(self.videos)
         supervised = dict.fromkeys(SUPERVISED_TERMS, n_labelled) if n_labelled else {}
-        return {**dict.fromkeys(TERMS, len(self.videos)), **supervised}
+        return {
+            **dict.fromkeys(TERMS, len(self.videos)),
+            **supervised,
+            **dict.fromkeys(self.extras.names(), len(self.videos)),
+        }
 
     def begin_epoch(self, epoch: int) -> None:
         """Labels the videos where self-training asks for it; their log probabilities are read back to the CPU."""
@@ -246,15 +253,18 @@ class MuConLearner:
     def step(self, index: int, features: Tensor, *, epoch: int, step: int, rate: float) -> Tensor:
         """Computes the gradients of one video, and applies those of a group at its end; see `Learner.step`."""
         transcript = self.transcripts[index]
-        own = None
+        own, n_frames = None, len(features)
+        features = self.extras.features(features)
         if epoch < self.config.training.forced_epochs:
             outputs = self.model(features, transcript)
         else:
             outputs, own = self.model.free_running(features, len(transcript))
+        outputs = self.extras.outputs(outputs, n_frames)
         labels, loss = self.labels[index], self.config.loss
         if labels is None and (labels := self.self_training.labels(index)) is not None:
             loss = self.self_training.loss
         terms = self.video_losses(outputs, transcript, self.config.mask, loss, labels=labels, own=own)
+        terms = self.extras.with_terms(terms, outputs, transcript, epoch)
         torch.autograd.backward(terms["total"])
         in_group = step % self.accumulate + 1
         complete = in_group == self.accumulate or step + 1 == len(self.videos)
@@ -289,7 +299,7 @@ class MuConLearner:
         if progress.finished:
             self.model.eval()
             checkpoint = replace(checkpoint, facts=training_facts(checkpoint, self.videos, self.device))
-        return replace(checkpoints.saved_of(checkpoint), learner=self.self_training.state())
+        return replace(checkpoints.saved_of(checkpoint), learner={**self.self_training.state(), **self.extras.state()})
 
 
 def _warn_of_precision(device: torch.device) -> None:

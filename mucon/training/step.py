@@ -58,8 +58,8 @@ def video_losses(
     Source: paper, section 5.2: L = L_mu + L_t + alpha L_l + beta L_s; section 4.7 for labelled videos.
     """
     actions = transcript if own is None else own
-    latent_logits, log_lengths = _at_least_float32(outputs.latent_logits), _at_least_float32(outputs.log_lengths)
-    transcript_logits = _at_least_float32(outputs.transcript_logits)
+    latent_logits, log_lengths = at_least_float32(outputs.latent_logits), at_least_float32(outputs.log_lengths)
+    transcript_logits = at_least_float32(outputs.transcript_logits)
     n_frames = len(outputs.latent_of_frame)
     end = transcript.new_full((1,), transcript_logits.shape[1] - 1)
     lengths = masks.absolute_lengths(log_lengths, n_frames)
@@ -120,7 +120,8 @@ def compiled_video_losses() -> Callable[..., dict[str, Tensor]]:
     return call
 
 
-def _at_least_float32(x: Tensor) -> Tensor:
+def at_least_float32(x: Tensor) -> Tensor:
+    """A tensor of the same numbers in float32 or wider."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from mucon.model import NetworkSize, build_model
+from mucon.training.extras import Extras
 from mucon.training.mucon_learner import parameter_groups
 from mucon.training.optimiser import Optimiser
 from mucon.training.step import FrameLabels, loss_vector, video_losses
@@ -31,6 +32,12 @@ VARIANTS = {
     "two dilations, true stride": {"backbone__kind": "dual_dilated", "backbone__upsampling": "stride"},
     "one convolution": {"backbone__kind": "single"},
     "adam": {"training__optimiser": "adam"},
+    "options beyond the paper": {
+        "video_level__weight": 1.0,
+        "prototypes__weight": 0.1,
+        "augmentation__stretch": 1.25,
+        "augmentation__noise": 0.1,
+    },
 }
 
 
@@ -42,7 +49,8 @@ def test_a_step_runs_on_tensors_that_have_no_values(variant: str, precision: tor
     config = small_config(**settings)
     model = build_model(SIZE, config.backbone, config.segment_branch, seed=0).to("meta").train()
     optimiser = Optimiser(model, config.training, parameter_groups(model))
-    features = torch.empty(40, 5, device="meta", dtype=precision)
+    extras = Extras(config, SIZE, torch.device("meta"))
+    features = extras.features(torch.empty(40, 5, device="meta", dtype=precision))
     transcript = torch.empty(3, device="meta", dtype=torch.int64)
     labels = FrameLabels(torch.empty(40, device="meta", dtype=torch.int64), transcript) if labelled else None
     own = None
@@ -50,7 +58,9 @@ def test_a_step_runs_on_tensors_that_have_no_values(variant: str, precision: tor
         outputs, own = model.free_running(features, 3)
     else:
         outputs = model(features, transcript)
+    outputs = extras.outputs(outputs, 40)
     terms = video_losses(outputs, transcript, config.mask, config.loss, labels=labels, own=own)
+    terms = extras.with_terms(terms, outputs, transcript, config.training.epochs - 1)
     assert {term.dtype for term in terms.values()} == {torch.float32}
     terms["total"].backward()
     done = torch.cat((loss_vector(terms), optimiser.step(0.01)))
