@@ -9,7 +9,13 @@ from typing import Any, ClassVar, Literal, Self
 from mucon.configuration import Config, convert, field_types, flatten, parse_settings, setting_text
 from mucon.decoding.config import DecodingConfig
 from mucon.errors import InputError, Problem, check_ranges
-from mucon.extensions.config import AugmentationConfig, PrototypesConfig, SelfTrainingConfig, VideoLevelConfig
+from mucon.extensions.config import (
+    AugmentationConfig,
+    PrototypesConfig,
+    SelfTrainingConfig,
+    SoftAlignmentConfig,
+    VideoLevelConfig,
+)
 from mucon.training_config import DROP_FRACTIONS, TrainingConfig
 
 __all__ = ["Config", "TrainConfig", "convert", "field_types", "flatten", "parse_settings", "setting_text"]
@@ -239,6 +245,7 @@ class TrainConfig(Config):
     training: TrainingConfig = field(default_factory=TrainingConfig)
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     self_training: SelfTrainingConfig = field(default_factory=SelfTrainingConfig)
+    soft_alignment: SoftAlignmentConfig = field(default_factory=SoftAlignmentConfig)
     video_level: VideoLevelConfig = field(default_factory=VideoLevelConfig)
     prototypes: PrototypesConfig = field(default_factory=PrototypesConfig)
     augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
@@ -293,8 +300,9 @@ class TrainConfig(Config):
         if self.backbone.kind == "single":
             yield "backbone.dilation"
         if loss.mutual_consistency == 0:
-            yield from (path for path in field_types(TrainConfig) if path.startswith("mask."))
             yield "loss.consistency"
+        if loss.mutual_consistency == 0 and self.prototypes.weight == 0:
+            yield from (path for path in field_types(TrainConfig) if path.startswith("mask."))
         elif mask.overlap == 0:
             yield "mask.overlap_rule"
         if loss.mutual_consistency == 0 or loss.consistency == "frame":
@@ -312,6 +320,7 @@ class TrainConfig(Config):
             yield from own.without_effect(epochs)
         unused = {
             "self_training": not own.begins(epochs),
+            "soft_alignment": not own.begins(epochs) or self.soft_alignment.weight == 0,
             "video_level": self.video_level.weight == 0,
             "prototypes": self.prototypes.weight == 0,
         }

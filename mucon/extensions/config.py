@@ -119,6 +119,57 @@ class SelfTrainingConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SoftAlignmentConfig:
+    """A loss of the alignments near the network's own labels, in the epochs of self-training.
+
+    Each boundary between two segments may also lie `window` frames earlier or later; the loss is a soft minimum over
+    all these alignments. With `self_training.weight=0` it takes the place of the labels.
+    Source: the forward loss of Li, Lei and Todorovic, ICCV 2019. Deviation: the paper has no such loss.
+
+    Attributes:
+        weight: weight of the loss; 0 for none.
+        window: frames; None for a 20th of the mean length of the video's segments, at least 1.
+        temperature: divisor of the alignments' energies in the first epoch of self-training. It falls to 1 in the last
+            one, by the same factor in each epoch.
+
+    Raises:
+        InputError: a value outside its range.
+    """
+
+    weight: float = 0.0
+    window: int | None = None
+    temperature: float = 4.0
+
+    def __post_init__(self) -> None:
+        check_ranges(
+            "soft_alignment.",
+            [
+                ("weight", self.weight, "at least 0", self.weight >= 0),
+                ("window", self.window, "at least 1, or none", self.window is None or self.window >= 1),
+                ("temperature", self.temperature, "at least 1", self.temperature >= 1),
+            ],
+        )
+
+    def frames(self, n_frames: int, n_segments: int) -> int:
+        """The window of a video of T frames and M segments."""
+        return self.window or max(1, n_frames // (20 * n_segments))
+
+    def temperature_of(self, epoch: int, first: int, epochs: int) -> float:
+        """The temperature of an epoch, counted from 0.
+
+        Args:
+            epoch: at least `first`.
+            first: first epoch of self-training.
+            epochs: of the run.
+
+        >>> [round(SoftAlignmentConfig().temperature_of(epoch, 7, 10), 3) for epoch in (7, 8, 9)]
+        [4.0, 2.0, 1.0]
+        """
+        done = (epoch - first) / max(epochs - 1 - first, 1)
+        return float(self.temperature ** (1 - done))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VideoLevelConfig:
     """A loss of the whole video: which actions occur in it, from the highest logits of each action over time.
 

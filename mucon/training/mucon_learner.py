@@ -190,6 +190,7 @@ class MuConLearner:
         self.optimiser = Optimiser(self.model, config.training, parameter_groups(self.model))
         self.transcripts = [torch.tensor(video.transcript, device=device) for video in videos]
         self.labels = [self._labels(video) for video in videos]
+        self.n_labelled = sum(labels is not None for labels in self.labels)
         self.extras = Extras(config, size, device)
         self.self_training = SelfTraining(config, videos, vocabulary.n_actions, device)
         if saved is not None and not saved.progress.finished:
@@ -232,14 +233,11 @@ class MuConLearner:
         return self.config.schedule.rate(epoch)
 
     def losses(self, epoch: int) -> Mapping[str, int]:
-        """The terms of every video, and those of videos with labels, true or the network's own, if there are any."""
-        n_labelled = sum(labels is not None for labels in self.labels)
-        if self.config.self_training.phase(epoch, self.config.training.epochs):
-            n_labelled = len(self.videos)
-        supervised = dict.fromkeys(SUPERVISED_TERMS, n_labelled) if n_labelled else {}
+        """The terms of every video, those of labelled videos, and those of options that are on."""
         return {
             **dict.fromkeys(TERMS, len(self.videos)),
-            **supervised,
+            **(dict.fromkeys(SUPERVISED_TERMS, self.n_labelled) if self.n_labelled else {}),
+            **self.self_training.losses(epoch),
             **dict.fromkeys(self.extras.names(), len(self.videos)),
         }
 
@@ -264,6 +262,7 @@ class MuConLearner:
         if labels is None and (labels := self.self_training.labels(index)) is not None:
             loss = self.self_training.loss
         terms = self.video_losses(outputs, transcript, self.config.mask, loss, labels=labels, own=own)
+        terms = self.self_training.with_terms(terms, index, outputs, epoch)
         terms = self.extras.with_terms(terms, outputs, transcript, epoch)
         torch.autograd.backward(terms["total"])
         in_group = step % self.accumulate + 1

@@ -15,7 +15,9 @@ from mucon.checkpoint_files import Progress
 from mucon.config import TrainConfig
 from mucon.errors import Diverged, InputError, Problem
 from mucon.extensions.labels import Labeller, first_labeller
-from mucon.training.step import FrameLabels
+from mucon.extensions.soft_alignment import candidates, soft_alignment_loss
+from mucon.model.network import TeacherForced
+from mucon.training.step import SUPERVISED_TERMS, FrameLabels, at_least_float32
 from mucon.videos import Video
 
 LENGTHS = "self_training.lengths"
@@ -39,8 +41,10 @@ class SelfTraining:
     """
 
     def __init__(self, config: TrainConfig, videos: Sequence[Video], n_actions: int, device: torch.device) -> None:
-        self.config, self.epochs = config.self_training, config.training.epochs
+        self.config, self.soft, self.epochs = config.self_training, config.soft_alignment, config.training.epochs
+        self.first = self.config.first_epochs(self.epochs)["settle"]
         self.videos, self.n_actions, self.device = videos, n_actions, device
+        self.n_weak = sum(not video.labelled for video in videos)
         self.transcripts = [np.asarray(video.transcript, dtype=np.int64) for video in videos]
         self.loss = replace(
             config.loss,
@@ -53,6 +57,29 @@ class SelfTraining:
     def labels(self, index: int) -> FrameLabels | None:
         """The network's own labels of a video; None for a labelled one, and before self-training begins."""
         return self.own[index] if self.own else None
+
+    def losses(self, epoch: int) -> dict[str, int]:
+        """Name of each loss that comes with the labels of an epoch -> number of videos that have it."""
+        if epoch < self.first:
+            return {}
+        soft = {"soft_alignment": self.n_weak} if self.soft.weight > 0 and self.n_weak else {}
+        return {**dict.fromkeys(SUPERVISED_TERMS, len(self.videos)), **soft}
+
+    def with_terms(self, terms: dict[str, Tensor], index: int, outputs: TeacherForced, epoch: int) -> dict[str, Tensor]:
+        """The terms of a video's loss with the loss of soft alignments near its labels, which counts in the total.
+
+        Args:
+            terms: those of `mucon.training.step.video_losses`.
+            index: of the video.
+            outputs: of the network.
+            epoch: counted from 0.
+        """
+        if index not in self.near:
+            return terms
+        log_probs = torch.log_softmax(at_least_float32(outputs.latent_logits), dim=1)[outputs.latent_of_frame]
+        temperature = self.soft.temperature_of(epoch, self.first, self.epochs)
+        loss = soft_alignment_loss(log_probs, *self.near[index], temperature)
+        return {**terms, "total": terms["total"] + self.soft.weight * loss, "soft_alignment": loss}
 
     def begin_epoch(self, epoch: int, log_probs: Callable[[Video], NDArray[np.floating]]) -> None:
         """Labels the videos again if an epoch asks for it.
@@ -99,6 +126,18 @@ class SelfTraining:
             None if video.labelled else _frame_labels(transcript, own, self.device)
             for video, transcript, own in zip(self.videos, self.transcripts, lengths, strict=False)
         ]
+        self.near = {
+            index: self._near(self.transcripts[index], lengths[index])
+            for index, own in enumerate(self.own)
+            if own is not None and self.soft.weight > 0
+        }
+
+    def _near(self, transcript: Ints, lengths: Ints) -> tuple[Tensor, Tensor, Tensor]:
+        """The transcript of a video, the possible ends of its segments, and which of them exist."""
+        window = self.soft.frames(int(lengths.sum()), len(lengths))
+        places, exist = candidates(lengths, window=2 * window, step=window)
+        actions, ends, are_ends = (torch.from_numpy(one).to(self.device) for one in (transcript, places, exist))
+        return actions, ends, are_ends
 
     def state(self) -> dict[str, Tensor]:
         """The labels for the checkpoint; empty before self-training begins."""
@@ -110,8 +149,7 @@ class SelfTraining:
         Raises:
             InputError: no labels where self-training has begun, or labels that do not fit the videos.
         """
-        first = self.config.first_epochs(self.epochs)["settle"]
-        if (progress.epoch, progress.step_in_epoch) <= (first, 0):
+        if (progress.epoch, progress.step_in_epoch) <= (self.first, 0):
             return
         sizes = [len(transcript) for transcript in self.transcripts]
         stored = state[LENGTHS].numpy() if LENGTHS in state else np.empty(0, np.int64)

@@ -70,6 +70,13 @@ def test_settings_of_a_loss_that_is_off_have_no_effect(change: dict[str, float])
     assert OFF.with_values(change).canonical() == OFF.canonical()
 
 
+def test_the_masks_count_where_prototypes_use_them():
+    base = OFF.override("loss.mutual_consistency", 0.0)
+    assert base.canonical() == base.override("mask.shape", "bell").canonical()
+    base = base.with_values(OPTIONS["prototypes"])
+    assert base.canonical() != base.override("mask.shape", "bell").canonical()
+
+
 def test_the_share_of_epochs_alone_counts_in_whole_epochs():
     on = OFF.with_values(OPTIONS["video level"])
     assert on.canonical() == on.override("video_level.alone", 0.4).canonical()

@@ -29,6 +29,7 @@ CONFIG = small_config(
 )
 """One epoch each of plain training, `settle` and `divided`, and two of `consolidate`."""
 MIXED = CONFIG.override("training.labelled", 0.3)
+SOFT = CONFIG.with_values({"soft_alignment.weight": 2.0, "self_training.weight": 0.0})
 
 
 class Sealed(Video):
@@ -88,7 +89,7 @@ def test_an_action_that_claims_too_much_after_plain_training_claims_less_and_lab
     assert accuracy[-1] > accuracy[0] + 0.15
 
 
-@pytest.fixture(scope="module", params=[CONFIG, MIXED], ids=["weak", "mixed"])
+@pytest.fixture(scope="module", params=[CONFIG, MIXED, SOFT], ids=["weak", "mixed", "soft"])
 def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
     """Configuration, digest and reports of an uninterrupted run."""
     folder, reports = tmp_path_factory.mktemp("whole"), []
@@ -138,7 +139,8 @@ def test_the_terms_of_the_labels_begin_with_them_and_the_rate_drops_at_the_end(w
     config, _, reports = whole
     supervised = [*TERMS, *SUPERVISED_TERMS]
     plain = supervised if config.training.labelled else [*TERMS]
-    assert [list(report.losses) for report in reports] == [plain, *[supervised] * 4]
+    soft = ["soft_alignment"] if config.soft_alignment.weight else []
+    assert [list(report.losses) for report in reports] == [plain, *[[*supervised, *soft]] * 4]
     assert [report.learning_rate for report in reports] == [0.01] * 3 + [0.001] * 2
 
 
@@ -154,6 +156,27 @@ def test_the_frame_term_is_the_mean_over_all_videos_with_its_own_weight(tmp_path
     weights |= {"frame": 3.0, "supervised_length": 0.5}
     assert losses["length"] > 0
     assert losses["total"] == pytest.approx(sum(weight * losses[name] for name, weight in weights.items()), rel=1e-5)
+
+
+def test_the_loss_of_soft_alignments_counts_for_videos_with_the_networks_own_labels(tmp_path: Path):
+    config = small_config(
+        training__epochs=1, training__learning_rate=1e-12, self_training__start=0.0, self_training__weight=0.0,
+        soft_alignment__weight=5.0, loss__frame=0.0, loss__supervised_length=0.0, loss__length=0.0,
+    )  # fmt: skip
+    videos = small_videos(N_VIDEOS)
+    learner = learner_of(config, [dataclasses.replace(videos[0], labelled=True), *videos[1:]], tmp_path)
+    reports: list[EpochReport] = []
+    Loop(learner, tmp_path).run(reports.append)
+    losses = reports[0].losses
+    weights = {"mutual_consistency": 1, "transcript": 1, "smoothing": 0.1, "soft_alignment": 5.0 * 2 / 3}
+    assert losses["total"] == pytest.approx(sum(weight * losses[name] for name, weight in weights.items()), rel=1e-5)
+
+
+@pytest.mark.parametrize("setting", ["soft_alignment.weight", "soft_alignment.window", "soft_alignment.temperature"])
+def test_soft_alignments_have_an_effect_beside_self_training_alone(setting: str):
+    assert SOFT.canonical() != SOFT.override(setting, 7).canonical()
+    off = SOFT.override("self_training.start", 1.0)
+    assert off.canonical() == off.override(setting, 7).canonical() == small_config(training__epochs=EPOCHS).canonical()
 
 
 def test_weak_videos_are_never_asked_for_their_labels(tmp_path: Path):
