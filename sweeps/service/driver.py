@@ -17,6 +17,8 @@ from sweeps.service.plan.plan import Plan
 from sweeps.service.plan.running import RunningPlan
 from sweeps.service.plan.sweep_folder import SweepInfo, hold
 from sweeps.service.report.report import check_figures, outcome_with_search, present, write_report
+from sweeps.service.report.search.findings import Findings
+from sweeps.service.report.search.gathering import findings_of, is_search
 from sweeps.service.report.watching import watched
 from sweeps.service.run.budget.admission import balanced
 from sweeps.service.run.budget.budgeting import Budgeting
@@ -161,9 +163,11 @@ def run_plan(
     return EXIT_OK if ran.standing.is_complete and ran.shipped and not ran.reason else EXIT_PARTIAL
 
 
-def _present(plan: Plan, standing: Standing, console: Console, budget: Iterable[str] = ()) -> None:
+def _present(
+    plan: Plan, standing: Standing, console: Console, budget: Iterable[str] = (), findings: Findings | None = None
+) -> None:
     """Prints the tables, what the failed trials have in common, and what is left of a budget."""
-    present(standing, console)
+    present(standing, console, findings=findings)
     failures = failures_of(plan.results, plan.cells, standing.results)
     for line in (*failure_lines(failures, plan.results), *budget):
         say(console, "\n".join(wrapped(line, console.width if console.is_terminal else 0)))
@@ -211,11 +215,12 @@ def _run(running: RunningPlan, growth: Growth | None, options: Options, mark: Pa
         standing = Standing.of(plan, running.results)
         until = math.inf if ending.asked is None else ending.asked + LEAVE_SECONDS
         tracked.write_links(until)
-        report = write_report(standing)
+        findings = findings_of(plan) if is_search(plan) else None
+        report = write_report(standing, findings)
         budget = tuple(budgeting.lines(standing.results))
-        _present(plan, standing, console, budget)
+        _present(plan, standing, console, budget, findings)
         notices.send("finished", *finished_facts(standing, interrupted=until < math.inf, budget=budget))
-        shipped = tracked.finish(report, outcome_with_search(standing), until)
+        shipped = tracked.finish(report, outcome_with_search(standing, findings), until)
     notices.wait()
     return Ran(standing=standing, interrupted=until < math.inf, shipped=shipped, reason=ending.reason)
 

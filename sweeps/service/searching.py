@@ -15,6 +15,8 @@ from storage.fencing import SupersededError, Writer
 from sweeps.service.driver import Options, run_plan
 from sweeps.service.plan.sweep_folder import hold
 from sweeps.service.report.report import outcome_with_search, present_search, write_report
+from sweeps.service.report.search.findings import Findings
+from sweeps.service.report.search.gathering import findings_of
 from sweeps.service.run.budget.limits import Budget, Limit
 from sweeps.service.run.budget.usage import Usage, read_all_usage
 from sweeps.service.run.resources import Placement
@@ -28,6 +30,7 @@ from sweeps.service.search.sweep.warm_start import known_points
 from sweeps.service.tables.standing import Standing
 from sweeps.service.text import say
 from sweeps.service.track.tracked import Tracked
+from sweeps.service.trials.results_folder import STOP_FILE
 from sweeps.service.upkeep.trash import disk_errors
 
 CLUSTER_SLOTS = 16
@@ -57,12 +60,15 @@ def run_search(
         with _writing(points, tell) as writer:
             growth = _opened(points, options, placement, warm_start, writer, tell)
             status = run_plan(points.plan, points.trials, options, console, growth, is_held=True)
-        if status not in (EXIT_OK, EXIT_PARTIAL):
-            return status
+            is_asked_to_stop = (points.ground.results.running(points.search.name) / STOP_FILE).exists()
         if not growth.has_ended:
-            n = len(growth.history.records)
-            tell(f"the search has {n} of {points.search.trials} points; the same command goes on")
-            return EXIT_PARTIAL
+            status = max(status, EXIT_PARTIAL)
+            tell(f"the search has {Findings(history=growth.history).progress}; the same command goes on")
+        if not growth.has_ended or status not in (EXIT_OK, EXIT_PARTIAL):
+            return status
+        if is_asked_to_stop:
+            tell("asked to stop before the last step; the same command goes on")
+            return EXIT_INTERRUPTED
         return max(status, _run_last_step(points, growth.history, options, console))
     except SupersededError:
         tell("not finished: another process has taken over this search")
@@ -123,12 +129,13 @@ def _run_last_step(points: PointPlan, history: SearchHistory, options: Options, 
         tracked.forget()
         write_history(points.folder, replace(history, fresh=fresh), writer)
         standing = Standing.of(points.plan)
-        report = write_report(standing)
-        present_search(points.plan, console)
+        findings = findings_of(points.plan)
+        report = write_report(standing, findings)
+        present_search(findings, console)
         if options.tracking_uri is None:
             return status
         with tracked:
-            shipped = tracked.finish(report, outcome_with_search(standing))
+            shipped = tracked.finish(report, outcome_with_search(standing, findings))
     return status if shipped else max(status, EXIT_PARTIAL)
 
 

@@ -42,6 +42,12 @@ def test_a_search_that_is_killed_twice_ends_as_an_undisturbed_one_and_trains_not
         small.wait_until(lambda: bool(small.weights(results)))
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
+    final = results / "sweeps" / "mine_final"
+    with small.started(line, tmp_path / "log") as process:
+        small.wait_until(lambda: (final / "plan.json").exists())
+        assert main(arguments=["stop", "mine", "--results", str(results)]) == 0
+        assert process.wait(60) == 130
+    assert not read_history(results / "sweeps" / "mine").fresh
     assert main(None, words) == 0
     printed = capsys.readouterr().out
     assert "mine_final" in printed

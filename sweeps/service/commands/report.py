@@ -46,12 +46,14 @@ def run(options: argparse.Namespace) -> int:
         raise InputError(Problem(rule="conflict", place="--out", value=str(options.out), message=message))
     from sweeps.service.plan.sweep_folder import read_sweep
     from sweeps.service.report.report import present, report_again
+    from sweeps.service.report.search.gathering import findings_of, is_search
     from sweeps.service.trials.folder import State
     from sweeps.service.trials.results_folder import ResultsFolder
 
     standing, console = report_again(ResultsFolder.at(options.results), options.name), new_console()
-    present(standing, console)
-    damaged = bool(standing.imported.damage) or any(
+    findings = findings_of(standing.plan) if is_search(standing.plan) else None
+    present(standing, console, findings=findings)
+    damaged = bool(standing.imported.damage or (findings and findings.damage)) or any(
         result.state is State.DAMAGED for result in standing.results.values()
     )
     try:

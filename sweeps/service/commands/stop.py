@@ -20,7 +20,8 @@ def add(commands: Any) -> None:
         help="ask a running sweep to stop",
         description=(
             "Asks a sweep that another process runs, on any machine that shares the results folder, to stop as after "
-            "Ctrl-C: every running trial writes a checkpoint. The command of the sweep resumes it."
+            "Ctrl-C: every running trial writes a checkpoint. The command of the sweep resumes it. A search is also "
+            "stopped in its last step."
         ),
         epilog="example: mucon-sweeps stop ablation_masks",
     )
@@ -37,19 +38,22 @@ def run(options: argparse.Namespace) -> int:
         from sweeps.service.run.executor.cluster.views import stop_job
 
         return stop_job(options.cluster, options.name, as_json=options.json)
+    from sweeps.service.search.points import final_name
     from sweeps.service.spec.texts import name_problems
     from sweeps.service.trials import lease
     from sweeps.service.trials.results_folder import STOP_FILE, ResultsFolder
 
     results = ResultsFolder.at(options.results)
-    runner = None if any(name_problems("name", options.name)) else lease.holder(results.running(options.name))
-    if runner is None:
+    names = [] if any(name_problems("name", options.name)) else [options.name, final_name(options.name)]
+    runners = {name: runner for name in names if (runner := lease.holder(results.running(name))) is not None}
+    if not runners:
         running = sorted(path.name for path in results.path.glob("running/*") if lease.holder(path) is not None)
         message = f"no process runs the sweep {options.name!r} (running: {', '.join(running) or 'none'})"
         raise InputError(Problem(rule="unknown", place=str(results.path), value=options.name, message=message))
-    (results.running(options.name) / STOP_FILE).touch()
+    name, runner = next(iter(runners.items()))
+    (results.running(name) / STOP_FILE).touch()
     if options.json:
-        print(json.dumps({"format_version": FORMAT_VERSION, "sweep": options.name, "runner": str(runner)}, indent=1))
+        print(json.dumps({"format_version": FORMAT_VERSION, "sweep": name, "runner": str(runner)}, indent=1))
         return EXIT_OK
-    print(f"asked {runner} to stop {options.name}; its trials write their checkpoints first")
+    print(f"asked {runner} to stop {name}; its trials write their checkpoints first")
     return EXIT_OK

@@ -17,7 +17,7 @@ from sweeps.service.report.figures.pictures import draw_pictures, pictures_of
 from sweeps.service.report.figures.segmentations import chosen_recordings
 from sweeps.service.report.live import write_live
 from sweeps.service.report.page import make_page
-from sweeps.service.report.search.findings import page_name
+from sweeps.service.report.search.findings import Findings, page_name
 from sweeps.service.report.search.gathering import findings_of, is_search
 from sweeps.service.report.search.report import write_search_report
 from sweeps.service.report.search.texts import search_lines, search_metrics
@@ -38,12 +38,16 @@ MAX_NAMED = 2
 """Files of a kind up to which the terminal names each of them."""
 
 
-def write_report(standing: Standing) -> dict[str, Path]:
+def write_report(standing: Standing, findings: Findings | None = None) -> dict[str, Path]:
     """Writes the plan, tables, figures and the page of a sweep into its directory.
 
     Tables are written as `TABLE.md`, `.csv` and `.tex`, all trials as `trials.parquet`, figures as `.svg` and `.png`,
     the page as `SWEEP.html` and, in place of the page of the running sweep, as `index.html`; those of a search besides,
     see `write_search_report`. A report that shows all this already is left as it is.
+
+    Args:
+        standing: the sweep.
+        findings: of a search, as `findings_of` reads them; None: they are read if they are needed.
 
     Returns:
         File name -> path, without the plan.
@@ -63,7 +67,7 @@ def write_report(standing: Standing) -> dict[str, Path]:
     write_live(plan.folder, text)
     files = {**write_tables(standing, plan.folder), **figures, page.name: page}
     if is_search(plan):
-        files |= _write_search(plan)
+        files |= _write_search(plan, findings or findings_of(plan))
     write_known(plan.folder, standing.results)
     write_current(plan.folder, shows, files)
     return files
@@ -80,7 +84,9 @@ def report_again(results: ResultsFolder, name: str) -> Standing:
     return standing
 
 
-def present(standing: Standing, console: Console, places: Sequence[str] | None = None) -> None:
+def present(
+    standing: Standing, console: Console, places: Sequence[str] | None = None, findings: Findings | None = None
+) -> None:
     """Prints the tables, the best rows, where the report is, commands, and the notes without the long ones.
 
     On a terminal, lines end between words; commands continue after a backslash, so that they can be copied.
@@ -89,18 +95,20 @@ def present(standing: Standing, console: Console, places: Sequence[str] | None =
         standing: the sweep.
         console: where to print.
         places: the lines about report and commands; by default those of a sweep in its results folder.
+        findings: of a search; None: they are read.
     """
-    searches = is_search(standing.plan)
+    if findings is None and is_search(standing.plan):
+        findings = findings_of(standing.plan)
     for table in standing.tables.values():
-        shown = shortened(table, SHOWN_POINTS) if searches else table
+        shown = shortened(table, SHOWN_POINTS) if findings else table
         console.print(for_terminal(shown, console))
         if len(shown.rows) < len(table.rows):
             say(console, f"the best {SHOWN_POINTS} points; all: {standing.plan.folder / table.name}.md")
     width = console.width if console.is_terminal else 0
     for line in best_lines(standing):
         say(console, "\n".join(wrapped(line, width)))
-    if searches:
-        present_search(standing.plan, console)
+    if findings is not None:
+        present_search(findings, console)
     for line in (*_places(standing.plan), *command_lines(standing)) if places is None else places:
         say(console, _folded(line, width))
     for table in standing.tables.values():
@@ -108,9 +116,8 @@ def present(standing: Standing, console: Console, places: Sequence[str] | None =
             say(console, "\n".join(wrapped(note, width)))
 
 
-def present_search(plan: Plan, console: Console) -> None:
+def present_search(findings: Findings, console: Console) -> None:
     """Prints what a search has found, and what fresh seeds say of its best points."""
-    findings, _ = findings_of(plan)
     width = console.width if console.is_terminal else 0
     lines = search_lines(findings)
     if findings.optimism is not None:
@@ -120,24 +127,27 @@ def present_search(plan: Plan, console: Console) -> None:
         say(console, "\n".join(wrapped(line, width)))
 
 
-def outcome_with_search(standing: Standing) -> Outcome:
+def outcome_with_search(standing: Standing, findings: Findings | None = None) -> Outcome:
     """What a sweep has found, for the tracking server, with the numbers of its search if it is one.
+
+    Args:
+        standing: the sweep.
+        findings: of a search; None: they are read.
 
     Raises:
         InputError: a file of the search is damaged.
     """
     outcome = outcome_of(standing)
-    if not is_search(standing.plan):
+    if findings is None and not is_search(standing.plan):
         return outcome
-    findings, _ = findings_of(standing.plan)
-    return replace(outcome, metrics={**outcome.metrics, **search_metrics(findings)})
+    found = search_metrics(findings or findings_of(standing.plan))
+    return replace(outcome, metrics={**outcome.metrics, **found})
 
 
-def _write_search(plan: Plan) -> dict[str, Path]:
-    findings, texts = findings_of(plan)
-    for name, text in texts.items():
+def _write_search(plan: Plan, findings: Findings) -> dict[str, Path]:
+    for name, text in findings.files.items():
         (plan.folder / name).write_text(text, encoding="utf-8")
-    return {**write_search_report(findings, plan.folder), **{name: plan.folder / name for name in texts}}
+    return {**write_search_report(findings, plan.folder), **{name: plan.folder / name for name in findings.files}}
 
 
 def _places(plan: Plan) -> Iterator[str]:

@@ -13,6 +13,7 @@ from storage.fencing import ALONE, Writer
 from sweeps.service.search.contradictions import contradiction
 from sweeps.service.trials.json_files import ANY_KEY, NUMBER, damaged, misfit, read_json, write_json
 
+FINAL = "_final"
 Origin = Literal["default", "warm start", "suggested"]
 State = Literal["running", "complete", "stopped", "failed", "infeasible"]
 FILE = "search.json"
@@ -20,6 +21,11 @@ STUDY = "study.journal"
 """Name of the file of a study, beside `FILE`; `optuna-dashboard` opens it."""
 FORMAT_VERSION = 1
 HINT = "run the search again; no trial is lost"
+
+
+def final_name(name: str) -> str:
+    """The name of the sweep of a search's last step."""
+    return f"{name}{FINAL}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +149,17 @@ class SearchHistory:
     def default(self) -> PointRecord | None:
         """The base configuration; None before it is planned."""
         return next((record for record in self.records if record.point.origin == "default"), None)
+
+    @property
+    def n_tried(self) -> int:
+        """Number of the points that count for `trials`: those of a warm start do not."""
+        return sum(record.point.origin != "warm start" for record in self.records)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all points have been tried; the last step may still be missing."""
+        is_whole = self.exhausted or self.n_tried >= self.search["trials"]
+        return is_whole and all(record.state != "running" for record in self.records)
 
     @property
     def ranked(self) -> tuple[int, ...]:

@@ -14,8 +14,7 @@ from sweeps.service.plan.plan import FILE as PLAN_FILE
 from sweeps.service.plan.plan import read_plan
 from sweeps.service.report.search.gathering import held_out
 from sweeps.service.run.budget.limits import Budget
-from sweeps.service.search.points import Job, Point
-from sweeps.service.search.sweep.last_step import final_name
+from sweeps.service.search.points import Job, Point, final_name
 from sweeps.service.search.sweep.rows import Ground, PointPlan
 from sweeps.service.searching import run_search
 from sweeps.service.spec.recipe import recipe_name

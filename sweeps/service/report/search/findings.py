@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mucon.configuration import setting_text
@@ -24,12 +24,16 @@ class Findings:
         optimism: the best points with their score in the search, their score with fresh seeds, and the difference;
             None before the last step.
         storage: file or address of the study for optuna-dashboard, without a password; empty if there is none.
+        files: the table of the optimism as Markdown, CSV and LaTeX, by file name.
+        damage: why the table is missing although the last step has scores; empty if nothing is damaged.
     """
 
     history: SearchHistory
     held_out: str = ""
     optimism: Table | None = None
     storage: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    damage: str = ""
 
     @property
     def objectives(self) -> list[Mapping[str, Any]]:
@@ -48,14 +52,17 @@ class Findings:
         return [by_number[number] for number in self.history.ranked]
 
     @property
-    def counts(self) -> str:
-        """Number of the points in each state.
+    def progress(self) -> str:
+        """Number of the points, of those to come, and of those in each state.
 
-        >>> Findings(history=SearchHistory(search={})).counts
-        'no point'
+        >>> Findings(history=SearchHistory(search={"trials": 4})).progress
+        '0 of 4 points'
         """
         states = Counter(record.state for record in self.history.records)
-        return ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "no point"
+        counts = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
+        n, known = self.history.n_tried, len(self.history.records) - self.history.n_tried
+        more = f" and {known} of a warm start" if known else ""
+        return f"{n} of {self.history.search['trials']} points{more}{f' ({counts})' if counts else ''}"
 
     def score(self, record: PointRecord, index: int) -> Summary | None:
         """The score of a point over its seeds; None without a whole training."""

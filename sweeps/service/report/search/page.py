@@ -41,15 +41,17 @@ def make_page(findings: Findings, charts: Sequence[Chart], folder: Path) -> str:
 
 
 def _about(findings: Findings) -> Iterator[str]:
-    history, search = findings.history, findings.history.search
+    search = findings.history.search
     sweep = escape(search["name"])
     yield (
-        f"<p>Search <strong>{sweep}</strong>: {len(history.records)} of {search['trials']} points "
-        f"({escape(findings.counts)}), sampler {escape(search['sampler'])} with seed {search['sampler_seed']}, "
+        f"<p>Search <strong>{sweep}</strong>: {escape(findings.progress)}, "
+        f"sampler {escape(search['sampler'])} with seed {search['sampler_seed']}, "
         f"up to {search['seeds']} seeds per point; <a href='{sweep}.html'>all trials</a></p>"
     )
     if findings.held_out:
         yield f"<p>{escape(findings.held_out)}</p>"
+    if findings.damage:
+        yield f"<p>no table of the fresh scores: {escape(findings.damage)}</p>"
     if findings.storage:
         yield f"<ul>{command(dashboard_command(findings.storage))}</ul>"
 

@@ -79,7 +79,9 @@ def dashboard_command(storage: str) -> str:
 def _about(findings: Findings) -> Iterator[str]:
     history = findings.history
     equal = f"; {history.duplicates} suggestions equalled an earlier point" if history.duplicates else ""
-    yield f"search: {len(history.records)} points ({findings.counts}){equal}"
+    yield f"search: {findings.progress}{equal}"
+    if findings.damage:
+        yield f"no table of the fresh scores: {findings.damage}"
     if findings.held_out:
         yield findings.held_out
 

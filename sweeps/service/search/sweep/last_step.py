@@ -6,20 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sweeps.service.plan.plan import Plan, make_plan
-from sweeps.service.search.points import PointRecord, SearchHistory
+from sweeps.service.search.points import PointRecord, SearchHistory, final_name
 from sweeps.service.search.sweep.rows import Ground, point_row, search_table
 from sweeps.service.spec.search import Search
 from sweeps.service.stats.comparisons import seed_means
 from sweeps.service.tables.table import cells_by_row, seed_values
 from sweeps.service.trials.cell_results import CellResult
 from sweeps.service.trials.trial import Trial
-
-SUFFIX = "_final"
-
-
-def final_name(name: str) -> str:
-    """The name of the sweep of a search's last step."""
-    return f"{name}{SUFFIX}"
 
 
 def final_records(search: Search, history: SearchHistory) -> list[PointRecord]:

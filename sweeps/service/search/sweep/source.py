@@ -17,11 +17,12 @@ from sweeps.service.run.worker import Outcome
 from sweeps.service.search.points import Job, Measured, SearchHistory, read_history, write_history
 from sweeps.service.search.sweep.rows import PointPlan
 from sweeps.service.spec.search import Search
+from sweeps.service.triage.causes import OF_MEMORY
 from sweeps.service.trials.cell_results import CellResult, keys_to_run, read_result
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.trial import Trial
 
-UNFINISHED = (State.STOPPED, State.LOST, State.MISSING, State.RUNNING)
+UNFINISHED = (State.STOPPED, State.LOST, State.MISSING, State.RUNNING, State.DAMAGED)
 """States of a trial that a later run finishes."""
 
 
@@ -72,10 +73,13 @@ class SearchGrowth:
 
     def begin(self) -> None:
         """Plans the trainings of earlier runs, and asks for further ones until one has to be trained."""
-        for job in earlier_jobs(self._points.search, self._queue.history()):
-            self._take(self._points.add(job))
+        history = self._queue.history()
+        failed = {record.point.number for record in history.records if record.state == "failed"}
+        for job in earlier_jobs(self._points.search, history):
+            self._take(self._points.add(job), repeats=job.point.number not in failed)
         self._fill()
-        self._record()
+        if not self.has_ended:
+            self._record()
 
     def is_over(self, plan: object, results: object) -> bool:
         """Whether the search asks for no further training."""
@@ -133,8 +137,8 @@ class SearchGrowth:
             try:
                 job = self._queue.next()
             except Exhausted:
+                self._record(has_ended=True)
                 self.has_ended = True
-                self._record()
                 return
             if job is None:
                 return
@@ -146,18 +150,23 @@ class SearchGrowth:
             self._take(trials)
             self._settle()
 
-    def _record(self) -> None:
+    def _record(self, *, has_ended: bool = False) -> None:
         """Writes the search into its folder, unless the file says the same."""
         now, kept = self._queue.history(), self.history
         is_same = replace(now, importance=kept.importance, fresh=kept.fresh) == kept
-        if is_same and (kept.importance or not self.has_ended):
+        if is_same and (kept.importance or not has_ended):
             return
-        now = self._queue.history(with_importance=True) if self.has_ended else now
-        self.history = replace(now, fresh=kept.fresh)
-        write_history(self._points.folder, self.history, self._writer)
+        now = replace(self._queue.history(with_importance=True) if has_ended else now, fresh=kept.fresh)
+        write_history(self._points.folder, now, self._writer)
+        self.history = now
 
-    def _take(self, trials: Mapping[Cell, Trial]) -> None:
-        """Adds the cells of a training, and queues those trials that have no result and do not run for another one."""
+    def _take(self, trials: Mapping[Cell, Trial], *, repeats: bool = True) -> None:
+        """Adds the cells of a training, and queues those trials that have no result and do not run for another one.
+
+        Args:
+            trials: of the training.
+            repeats: whether those that have failed for a reason outside of them are queued, too.
+        """
         further = {cell.key: cell for cell in trials if cell.key not in self._cells}
         results = {
             key: read_result(self._points.ground.results.reading(cell.identity), cell.evaluation)
@@ -166,7 +175,8 @@ class SearchGrowth:
         self._cells |= further
         self._results |= results
         by_key = {trial.key: trial for trial in trials.values()}
-        self._waiting.extend((by_key[key],) for key in keys_to_run(results))
+        to_run = (key for key in keys_to_run(results) if repeats or results[key].state is not State.FAILED)
+        self._waiting.extend((by_key[key],) for key in to_run)
         if self._running_plan is not None and further:
             self._running_plan.extend(self._points.plan, by_key, results)
             self._extended()
@@ -177,7 +187,7 @@ class SearchGrowth:
             results = [self._results[cell.key] for cell in cells]
             queued = {trial.key for training in self._waiting for trial in training}
             if any(cell.identity in self._running or cell.key in queued for cell in cells) or any(
-                result.state in UNFINISHED for result in results
+                is_open(result) for result in results
             ):
                 continue
             self._open.remove((job, cells))
@@ -187,6 +197,16 @@ class SearchGrowth:
             else:
                 self._queue.ended(job, measured_of(self._points.search, cells, self._results) or "a score is undefined")
             self._record()
+
+
+def is_open(result: CellResult) -> bool:
+    """Whether a trial has no outcome of its own: a later run finishes it, or repeats what its surroundings broke.
+
+    A lack of memory counts as its own: a point may be too large for every machine.
+    """
+    if result.state is not State.FAILED:
+        return result.state in UNFINISHED
+    return result.failed_code is None and not OF_MEMORY.search(result.reason or "")
 
 
 def _recorded(folder: Path) -> SearchHistory:

@@ -68,19 +68,19 @@ def test_the_report_of_a_search_has_its_figures_and_is_made_again_when_the_last_
     assert set(files) >= FIGURES | TEXTS
     assert "href='planted_search.html'" in files["planted.html"].read_text()
     assert read_current(plan.folder, shown(Standing.of(plan))) == files
-    assert findings_of(plan)[0].optimism is None
+    assert findings_of(plan).optimism is None
     last = train_last_step(planted)
     history = replace(read_history(plan.folder), fresh=fresh_scores(last, last.read_results()))
     write_history(plan.folder, history)
     assert read_current(plan.folder, shown(Standing.of(plan))) is None
-    after, _ = findings_of(plan)
+    after = findings_of(plan)
     assert after.optimism is not None
     best = str(read_history(plan.folder).best[0])
     (row,) = (row for row in after.optimism.rows if row.labels[0] == best)
     optimism = row.summaries[2]
     assert optimism is not None
     assert optimism.mean == pytest.approx(0.1, abs=0.003)
-    assert outcome_with_search(Standing.of(plan)).metrics["search/optimism/full/mof"] == optimism.mean
+    assert outcome_with_search(Standing.of(plan), after).metrics["search/optimism/full/mof"] == optimism.mean
     write_report(Standing.of(plan))
     page = files["planted_search.html"].read_text()
     assert all(html.escape(note) in page for note in after.optimism.notes.statistics)

@@ -1,18 +1,22 @@
 """The order of a search and its last step, with trainings that are known already, so that no Ray starts."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from sweeps.service import driver
 from sweeps.service.cli import main
+from sweeps.service.report.report import write_report
 from sweeps.service.run.budget.limits import Budget, Limit
 from sweeps.service.search.points import read_history
 from sweeps.service.search.sweep.last_step import final_plan
 from sweeps.service.searching import _rest
 from sweeps.service.trials import lease
-from sweeps.service.trials.results_folder import ResultsFolder
+from sweeps.service.trials.results_folder import STOP_FILE, ResultsFolder
 from tests.helpers.planted_searches import Planted, ground_of, plant, rate_score, search_of
 from tests.sweeps.small import TINY
 
@@ -72,6 +76,45 @@ def test_a_search_that_another_process_runs_and_one_with_another_space_are_refus
     assert "planted" in capsys.readouterr().err
     assert main(None, [*line, "--set", "loss.smoothing=0.3"]) == 2
     assert "study.journal" in capsys.readouterr().err
+
+
+def test_a_damaged_plan_of_the_last_step_is_made_again_by_the_same_command(
+    planted: Planted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = words(planted, tmp_path)
+    assert main(None, line) == 0
+    table = planted.points.folder / "planted_optimism.csv"
+    before = table.read_bytes()
+    plan = planted.points.ground.results.sweep("planted_final") / "plan.json"
+    plan.write_text("{")
+    table.unlink()  # so that the report is not current
+    assert main(arguments=["report", "planted", "--results", str(tmp_path / "results")]) == 3
+    assert str(plan) in capsys.readouterr().out
+    assert main(None, line) == 0
+    assert json.loads(plan.read_text())["name"] == "planted_final"
+    assert main(arguments=["report", "planted", "--results", str(tmp_path / "results")]) == 0
+    assert table.read_bytes() == before
+
+
+def test_a_stop_between_the_search_and_its_last_step_is_obeyed_and_the_last_step_is_stopped_by_both_names(
+    planted: Planted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = ResultsFolder.at(tmp_path / "results")
+    stop, words_of_stop = results.running("planted") / STOP_FILE, ["stop", "planted", "--results", str(results.path)]
+
+    def report(*arguments: Any, **options: Any) -> Any:
+        assert main(arguments=words_of_stop) == 0
+        return write_report(*arguments, **options)
+
+    monkeypatch.setattr(driver, "write_report", report)
+    assert main(None, words(planted, tmp_path)) == 130
+    assert stop.exists()
+    assert not results.sweep("planted_final").exists()
+    monkeypatch.undo()
+    with lease.acquire(results.running("planted_final")) or pytest.fail("free"):
+        assert main(arguments=words_of_stop) == 0
+    assert (results.running("planted_final") / STOP_FILE).exists()
+    assert main(None, words(planted, tmp_path)) == 0
 
 
 def test_the_last_step_has_what_the_search_left_of_the_budget(planted: Planted) -> None:

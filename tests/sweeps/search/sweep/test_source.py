@@ -1,14 +1,18 @@
 """A search between its study and the engine: what is trained, what is known, and what a kill leaves."""
 
+import errno
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from storage.fencing import Writer
 from sweeps.service.run.source import Exhausted
 from sweeps.service.run.worker import Outcome
 from sweeps.service.search.points import read_history
 from sweeps.service.trials.folder import State
+from sweeps.service.trials.journal import Journal
+from sweeps.service.trials.trial import Trial
 from tests.helpers.planted_searches import Planted, ground_of, search_of
 
 
@@ -99,6 +103,66 @@ def test_a_point_that_fails_is_recorded_and_the_others_go_on(tiny_store: Path, t
     again = Planted.open(search_of(), ground_of(tiny_store, tmp_path))
     assert again.growth.has_ended
     assert [cell.key for cell in again.points.plan.cells].count(trial.key) == 1
+
+
+def end(planted: Planted, state: State, reason: str, **facts: object) -> Trial:
+    """Ends the next training without a result, as its worker records it."""
+    training = planted.growth.next_training()
+    assert training is not None
+    (trial,) = training
+    folder = planted.points.ground.results.trial(trial.identity)
+    folder.path.mkdir(parents=True, exist_ok=True)
+    with Journal(folder.journal_path) as written:
+        written.status(state, reason=reason, host="h", pid=1, evaluation=trial.evaluation, **facts)
+    planted.growth.ended(trial, Outcome(state, reason))
+    return trial
+
+
+def test_a_training_that_its_machine_has_broken_is_repeated_and_its_point_does_not_count_as_failed(
+    tiny_store: Path, tmp_path: Path
+) -> None:
+    planted = Planted.open(search_of(seeds=1), ground_of(tiny_store, tmp_path))
+    broken = end(planted, State.FAILED, "CUDA error: ECC")
+    planted.train()
+    assert {record.state for record in planted.queue.history().records[1:]} == {"complete"}
+    assert len(planted.trained) == 4
+    assert not planted.growth.has_ended
+    again = Planted.open(search_of(seeds=1), ground_of(tiny_store, tmp_path))
+    again.train()
+    assert again.trained == [broken.key]
+    assert again.growth.has_ended
+
+
+@pytest.mark.parametrize(("reason", "facts"), [("out of memory: no", {}), ("no cake", {"code": "1"})])
+def test_a_training_that_fails_by_itself_or_is_too_large_ends_its_point_and_is_not_repeated(
+    tiny_store: Path, tmp_path: Path, reason: str, facts: dict[str, object]
+) -> None:
+    planted = Planted.open(search_of(seeds=1), ground_of(tiny_store, tmp_path))
+    end(planted, State.FAILED, reason, **facts)
+    planted.train()
+    assert planted.queue.history().record(0).reason == reason
+    again = Planted.open(search_of(seeds=1), ground_of(tiny_store, tmp_path))
+    assert again.growth.has_ended
+    with pytest.raises(Exhausted):
+        again.growth.next_training()
+
+
+def test_a_search_whose_last_record_finds_no_space_is_not_over(tiny_store: Path, tmp_path: Path) -> None:
+    def confirm() -> None:
+        if any(tmp_path.glob("sweeps/planted/study.journal")) and is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    is_full = False
+    search = search_of(trials=2, seeds=1)
+    planted = Planted.open(search, ground_of(tiny_store, tmp_path), writer=Writer(confirm=confirm))
+    planted.train(most=1)
+    is_full = True
+    with pytest.raises(OSError, match="No space"):
+        planted.train()
+    assert not planted.growth.has_ended
+    again = Planted.open(search, ground_of(tiny_store, tmp_path))
+    assert again.growth.has_ended
+    assert read_history(again.points.folder).best == again.queue.history().best != ()
 
 
 def test_a_result_that_was_removed_is_trained_again_without_a_second_word_to_the_study(
