@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import sys
 from pathlib import Path
@@ -28,18 +29,42 @@ seeds: 2
 """
 
 
-def test_a_search_that_is_killed_twice_ends_as_an_undisturbed_one_and_trains_nothing_twice(
-    tiny_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+Outcome = tuple[dict[str, object], dict[str, str]]
+
+
+def command(file: Path, store: Path, results: Path) -> list[str]:
+    line = ["run", str(file), "--store", str(store), "--results", str(results), "--tracking", "off"]
+    return [*line, "--device", "cpu", "--max-concurrent", "1"]
+
+
+def outcome(results: Path) -> Outcome:
+    """Points, scores, choice and fresh scores of the search, and the weights of all its trainings."""
+    return json.loads((results / "sweeps" / "mine" / "search.json").read_text()), small.weights(results)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tiny_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """A search that nobody disturbs, in a results folder of its own, so that it trains everything."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    (folder / "mine.yaml").write_text(FILE)
+    assert main(None, command(folder / "mine.yaml", tiny_store, folder / "results")) == 0
+    return outcome(folder / "results")
+
+
+@pytest.mark.repeated(ci=1, soak=5)
+def test_a_search_that_is_killed_twice_and_stopped_ends_as_an_undisturbed_one_and_trains_nothing_twice(
+    tiny_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], undisturbed: Outcome, repetition: int
 ) -> None:
     file, results = tmp_path / "mine.yaml", tmp_path / "results"
     file.write_text(FILE)
-    words = ["run", str(file), "--store", str(tiny_store), "--results", str(results), "--tracking", "off"]
-    words += ["--device", "cpu", "--max-concurrent", "1"]
+    words = command(file, tiny_store, results)
     line = [sys.executable, "-m", "sweeps", *words]
-    killed = small.run(line, MUCON_FAILPOINT="fence.study.journal:3:kill")
+    chosen = random.Random(repetition)
+    call, n_trained = chosen.randint(2, 5), chosen.randint(1, 3)
+    killed = small.run(line, MUCON_FAILPOINT=f"fence.study.journal:{call}:kill")
     assert killed.returncode == -signal.SIGKILL
     with small.started(line, tmp_path / "log") as process:
-        small.wait_until(lambda: bool(small.weights(results)))
+        small.wait_until(lambda: len(small.weights(results)) >= n_trained)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     final = results / "sweeps" / "mine_final"
@@ -49,17 +74,11 @@ def test_a_search_that_is_killed_twice_ends_as_an_undisturbed_one_and_trains_not
         assert process.wait(60) == 130
     assert not read_history(results / "sweeps" / "mine").fresh
     assert main(None, words) == 0
-    printed = capsys.readouterr().out
-    assert "mine_final" in printed
-    states = small.statuses(results)
-    assert all(one.count("finished") == 1 for one in states.values())
-
-    trained = small.weights(results)
-    assert main(None, [*words, "--name", "calm"]) == 0  # every training is known
-    assert small.weights(results) == trained
-    calm, mine = (read_history(results / "sweeps" / name) for name in ("calm", "mine"))
-    assert (calm.records, calm.fresh, calm.best) == (mine.records, mine.fresh, mine.best)
-    assert {seed for scores in mine.fresh.values() for seed in scores} == {3, 4}
+    assert "mine_final" in capsys.readouterr().out
+    assert all(one.count("finished") == 1 for one in small.statuses(results).values())
+    assert outcome(results) == undisturbed
+    fresh = read_history(results / "sweeps" / "mine").fresh
+    assert {seed for scores in fresh.values() for seed in scores} == {3, 4}
     for name, part in (("mine", "validation"), ("mine_final", "test")):
         assert json.loads((results / "sweeps" / name / "plan.json").read_text())["part"] == part
     suffixes = {path.suffix for path in (results / "sweeps" / "mine").glob("mine_optimism.*")}
