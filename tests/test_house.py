@@ -24,8 +24,8 @@ SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob
 
 
 MODULES_OF_A_ROOM = 16
-MODULES_OF_THE_ROOT = {"mucon": 20}
-"""The root of the library has room for the field's vocabulary."""
+MODULES_OF_THE_ROOT = {"mucon": 20, "sweeps": 24}
+"""The root of the library has room for the field's vocabulary, and the root of the sweeps for its experiments."""
 FILES_WITH_PLAN = 24
 """A tenth of the files of the service."""
 

@@ -98,9 +98,8 @@ def run(args: argparse.Namespace) -> int:
         @functools.cache
         def start() -> None:
             n_parameters = method.n_parameters(config, videos, vocabulary)
-            print(training_line(device, training.precision, n_videos=n_videos, n_parameters=n_parameters), flush=True)
-            for line in context_lines(backbones_of([config]), videos, store.manifest.fps):
-                print(line, flush=True)
+            line = training_line(device, training.precision, n_videos=n_videos, n_parameters=n_parameters)
+            print(line, *context_lines(backbones_of([config]), videos, store.manifest.fps), sep="\n", flush=True)
             history.start()
 
         def before_step() -> bool:

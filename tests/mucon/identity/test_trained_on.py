@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from mucon.checkpoint_files import DATA, trained_on
-from mucon.configuration import field_types
 from mucon.errors import DataWarning, Interrupted
 from mucon.evaluation import evaluate
 from mucon.identity.trained_on import TrainedOn
@@ -20,24 +19,15 @@ from mucon.library import load_predictor
 from mucon.methods import METHODS, method_named
 from mucon.videos import Source, Video, source_of, videos_of, vocabulary_of
 from storage import open_store
-from tests.helpers.factories import VOCABULARY, make_video, small_config, small_videos, write_store
+from tests.helpers.factories import VOCABULARY, make_video, small_videos, write_store
 from tests.helpers.refusals import matching, refused
-
-SMALL = {
-    "mucon": small_config(training__epochs=1).differences(),
-    "ms_tcn": {"training.epochs": 1, "network.channels": 4, "network.layers": 2, "network.refinements": 1},
-    "ms_tcn_pp": {"training.epochs": 1},
-    "tcfpn": {"training.epochs": 1, "network.maps": 4, "network.kernel": 3},
-    "ed_tcn": {"training.epochs": 1, "network.maps": 4, "network.kernel": 3},
-    "isba": {"training.epochs": 1, "network.maps": 4, "network.kernel": 3},
-    "frame_mlp": {"training.epochs": 1},
-}
+from tests.helpers.small_methods import SETTINGS
 
 
 def train(folder: Path, videos: list[Video], *, method: str = "mucon", source: Source | None = None, **options) -> None:
     named = method_named(method)
-    settings = {path: value for path, value in SMALL[method].items() if path in field_types(named.config)}
-    config = named.config().with_values({**settings, **options.pop("settings", {})})
+    one_epoch = {**SETTINGS[method], "training.epochs": 1}
+    config = named.config().with_values({**one_epoch, **options.pop("settings", {})})
     named.train(config, videos, VOCABULARY, folder=folder, device="cpu", source=source, **options)
 
 
