@@ -37,21 +37,21 @@ class BufferConfig:
     Attributes:
         ratio: drawn frames per frame of the video, at most all frames in the buffer. Deviation: the released program
             draws 25.
-        batch: frames per step of the optimiser.
+        minibatch: frames per step of the optimiser.
 
     Raises:
         InputError: a value outside its range.
     """
 
     ratio: float = 5.0
-    batch: int = 512
+    minibatch: int = 512
 
     def __post_init__(self) -> None:
         check_ranges(
             "buffer.",
             [
                 ("ratio", self.ratio, "at least 0 and finite", 0 <= self.ratio < math.inf),
-                ("batch", self.batch, "at least 1", self.batch >= 1),
+                ("minibatch", self.minibatch, "at least 1", self.minibatch >= 1),
             ],
         )
 
@@ -93,8 +93,8 @@ class NnvLearner(AlignedLearner):
         wanted = torch.from_numpy(targets).to(self.device, non_blocking=True)
         total = torch.zeros((), device=self.device)
         norms = []
-        for first in range(0, len(targets), self.config.buffer.batch):
-            part = slice(first, first + self.config.buffer.batch)
+        for first in range(0, len(targets), self.config.buffer.minibatch):
+            part = slice(first, first + self.config.buffer.minibatch)
             loss = functional.nll_loss(
                 self.network.of_windows(self.windows.get(videos[part], places[part])), wanted[part]
             )
