@@ -1,6 +1,7 @@
 """All tables as one sweep; a trial that several tables contain is trained once."""
 
 from sweeps import (
+    ablation_atba,
     ablation_backbone,
     ablation_inference,
     ablation_masks,
@@ -25,6 +26,7 @@ EXPERIMENT = Collection(
         ablation_regularizers.EXPERIMENT,
         ablation_inference.EXPERIMENT,
         ablation_teacher_forcing.EXPERIMENT,
+        ablation_atba.EXPERIMENT,
         mixed_supervision.EXPERIMENT,
         full_supervision.EXPERIMENT,
         beam_search.EXPERIMENT,

@@ -66,6 +66,14 @@ class AtbaLearner(WeakLearner):
         for name, tensor in state.items():
             self.lengths[name].copy_(tensor)
 
+    def losses(self, epoch: int) -> Mapping[str, int]:
+        """The first stage has the loss of the video alone."""
+        names = self.TERMS if self._in_second_stage(epoch) else self.TERMS[:2]
+        return dict.fromkeys(names, len(self.videos))
+
+    def _in_second_stage(self, epoch: int) -> bool:
+        return epoch >= self.settings.training.first_stage
+
     def begin_epoch(self, epoch: int) -> None:
         """A fresh optimiser for the second stage, and the class means of the labels of the epoch before."""
         if epoch == self.settings.training.first_stage:
@@ -80,15 +88,15 @@ class AtbaLearner(WeakLearner):
         """A step on one video; see `Learner.step`. Reads the posteriors back in the second stage."""
         sampled = sampled_frames(len(features), self.settings.network.sample_rate, self.device, at_random=True)
         outputs = self.network(features[sampled])
-        total = video = video_loss(outputs.video_logits, self.present[index])
-        frame = glc = torch.zeros_like(video)
-        if epoch >= self.settings.training.first_stage:
+        video = video_loss(outputs.video_logits, self.present[index])
+        terms: tuple[Tensor, ...] = (video, video)
+        if self._in_second_stage(epoch):
             labels = self._pseudo_labels(index, outputs.frame_logits.detach())
             frame = frame_loss(outputs.frame_logits, labels, self.class_weights)
             glc = token_loss(outputs.frames, outputs.tokens, labels)
-            total = video + frame + self.settings.loss.glc * glc
-        torch.autograd.backward(total)
-        losses = torch.stack((total, video, frame, glc)).detach()
+            terms = (video + frame + self.settings.loss.glc * glc, video, frame, glc)
+        torch.autograd.backward(terms[0])
+        losses = torch.stack(terms).detach()
         in_group = step % self.accumulate + 1
         complete = in_group == self.accumulate or step + 1 == len(self.videos)
         norms = self.optimiser.step(rate, in_group) if complete else losses.new_zeros(len(self.norms))
