@@ -13,7 +13,7 @@ from mucon.videos import Video
 
 def backbones_of(configs: Iterable[Config]) -> dict[str, BackboneConfig]:
     """The backbones of configurations that have one, by layers and pooling."""
-    found = (getattr(config, "backbone", None) for config in configs)
+    found = (getattr(config, name, None) for config in configs for name in ("backbone", "network"))
     return {f"{one.n_layers} layers, pooled by {one.pooling}": one for one in found if isinstance(one, BackboneConfig)}
 
 

@@ -4,7 +4,7 @@ The network is MuCon's backbone with its frame branch, so that only the loss dif
 """
 
 from mucon.method import Method
-from mucon.methods.ectc.config import EctcConfig, demo
+from mucon.methods.ectc.config import EctcConfig, demo, small
 from mucon.methods.ectc.learner import EctcLearner
 from mucon.methods.weak import WeakMethod
 
@@ -20,5 +20,9 @@ class EctcMethod(WeakMethod[EctcConfig]):
 
 
 ECTC: Method[EctcConfig] = EctcMethod(
-    "ectc", EctcConfig, {"weak": EctcConfig, "demo": demo, "breakfast": EctcConfig}, EctcLearner, main="frames"
+    "ectc",
+    EctcConfig,
+    {"weak": EctcConfig, "small": small, "demo": demo, "breakfast": EctcConfig},
+    EctcLearner,
+    main="frames",
 )

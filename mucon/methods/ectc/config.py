@@ -60,6 +60,12 @@ class EctcConfig(WeakConfig):
             yield "network.dilation"
 
 
+def small() -> EctcConfig:
+    """The context of MuCon's recipe `small`."""
+    network = BackboneNetworkConfig(n_layers=4, pool_after=(1, 2, 3))
+    return EctcConfig(network=network, training=WeakTrainingConfig(epochs=60))
+
+
 def demo() -> EctcConfig:
     """A small network with little pooling and a short schedule for the demo data."""
     network = BackboneNetworkConfig(channels=64, n_layers=6, pool_after=(1, 2))

@@ -43,7 +43,7 @@ TOY: dict[str, dict[str, object]] = {
         "network.n_groups": 4,
         "network.n_layers": 1,
         "network.pool_after": (),
-        "training.epochs": 8,
+        "training.epochs": 20,
         "training.learning_rate": 0.005,
     },
     "nnv": {"network.hidden": 16, "network.window": 5, "training.epochs": 6, "training.learning_rate": 0.01},
