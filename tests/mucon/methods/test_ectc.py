@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from mucon.commands.context import backbones_of
+from mucon.methods import method_named
+from mucon.methods.ectc.config import EctcConfig
 from mucon.methods.ectc.loss import alignment_loss, similarity_gains
+from mucon.recipes import small
+from tests.helpers.refusals import refused
 
 
 def problem(seed: int, T: int, M: int, N: int = 4) -> tuple[torch.Tensor, np.ndarray, torch.Tensor]:
@@ -92,3 +97,16 @@ def test_the_likeliest_boundary_of_frames_without_evidence_is_where_their_featur
         log_probs[:first, 0] = log_probs[first:, 1] = np.log(0.5)
         losses.append(alignment_loss(log_probs, np.array([0, 1]), gains).item())
     assert 1 + int(np.argmin(losses)) == 2
+
+
+def test_the_context_of_the_backbone_is_shown_as_that_of_mucon():
+    ours, of_mucon = backbones_of([method_named("ectc").recipes["small"]()]), backbones_of([small()])
+    assert [one.receptive_field for one in ours.values()] == [one.receptive_field for one in of_mucon.values()]
+    assert ours
+
+
+def test_the_released_program_has_no_schedule():
+    with refused("range", "training.schedule", "published", n=1):
+        EctcConfig().override("training.schedule", "published")
+    with refused("range", "network.channels", n=1):
+        EctcConfig().override("network.channels", 0)
