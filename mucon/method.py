@@ -55,6 +55,13 @@ def training_of(config: Config) -> TrainingSettings:
     return settings
 
 
+def models_of(config: Config) -> dict[str, str]:
+    """Setting -> folder of each trained model from which a training takes weights or labels."""
+    training = training_of(config)
+    found = {name: getattr(training, name, None) for name in ("warm_start", "labels_from")}
+    return {f"training.{name}": folder for name, folder in found.items() if folder is not None}
+
+
 class Predictor(Protocol):
     """A trained model of any method, ready for inference."""
 

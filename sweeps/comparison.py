@@ -68,7 +68,7 @@ ALIGNMENT = Experiment(
         Variant(labels=("NNV",), method="nnv", prediction="full", task="alignment"),
         Variant(labels=("ISBA",), method="isba", prediction="frames", task="alignment"),
         Variant(labels=("HMM/RNN",), method="hmm_rnn", prediction="full", task="alignment"),
-        Variant(labels=("ECTC",), method="ectc", prediction="full", task="alignment"),
+        Variant(labels=("ECTC",), method="ectc", prediction="frames", task="alignment"),
     ),
     columns=(
         MOF,

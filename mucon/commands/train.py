@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     store, device = open_store(args.store), choose_device(args.device)
     warn_of_shared_groups(store, args.split)
     scored = "validation" if args.hold_out_validation else "test"
-    warn_of_warm_start(config, store, args.split, scored, args.out)
+    warn_of_models(config, store, args.split, scored, args.out)
     videos, vocabulary = training_videos_of(store, args.split, scored), vocabulary_of(store)
     method = method_named(args.method)
     config = method.for_videos(config, len(videos))
@@ -141,18 +141,19 @@ def with_way_out(problem: Problem, config: Config, run: Path) -> Problem:
     return dataclasses.replace(problem, hint=hint)
 
 
-def warn_of_warm_start(config: Config, store: Store, split: str, scored: str, run: Path) -> None:
-    """Warns if a new run starts from a model that has seen recordings of the part of the split that is scored."""
+def warn_of_models(config: Config, store: Store, split: str, scored: str, run: Path) -> None:
+    """Warns if a new run uses a model that has seen recordings of the part of the split that is scored."""
     from mucon.checkpoint_files import exists, of_run, trained_on
     from mucon.identity.trained_on import warn_if_seen
-    from mucon.method import training_of
+    from mucon.method import models_of
     from mucon.videos import videos_of
 
-    start = training_of(config).warm_start
-    is_new = start is not None and not exists(run / "checkpoint")
-    data = trained_on(of_run(Path(start))) if start is not None and is_new else None
-    if data is not None and (scored != "test" or f"{split}:test" in store.parts):
-        warn_if_seen(data, videos_of(store, split, scored), place=f"training.warm_start: {start}")
+    if exists(run / "checkpoint") or (scored == "test" and f"{split}:test" not in store.parts):
+        return
+    for setting, folder in models_of(config).items():
+        data = trained_on(of_run(Path(folder)))
+        if data is not None:
+            warn_if_seen(data, videos_of(store, split, scored), place=f"{setting}: {folder}")
 
 
 def config_of(args: argparse.Namespace) -> Config:

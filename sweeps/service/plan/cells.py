@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +12,10 @@ from mucon.configuration import DEFAULT_METHOD, Config, field_types
 from mucon.device import planned_precision
 from mucon.errors import InputError, Problem
 from mucon.method import training_of
-from mucon.methods import method_named
+from mucon.methods import METHODS, method_named
 from mucon.videos import ScoredPart
+from sweeps.service.plan.teachers import SETTING as LABELS_FROM
+from sweeps.service.plan.teachers import teachers, untrained_problem
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.spec.problems import unknown
@@ -61,22 +64,23 @@ def settings_by_method(
     """Returns the settings of the command line for each method of a sweep.
 
     A method gets the settings that it has, and those whose path begins with its name, as in
-    `ms_tcn:training.epochs`, which take precedence. A setting that no method of the sweep has is kept for all of them,
-    so that it is reported as unknown.
+    `ms_tcn:training.epochs`, which take precedence; those of a method without a row here have no effect, so that the
+    same settings fit a part of the rows. A setting that no method of the sweep has is kept for all of them, so that it
+    is reported as unknown.
 
     Raises:
-        InputError: the seed is among the settings, or the name of a method of which the sweep has no row.
+        InputError: the seed is among the settings, or the name of a method that does not exist.
     """
     methods = {DEFAULT_METHOD, *(row.method for table in experiment.experiments for row in table.variants)}
-    own: dict[str, dict[str, object]] = {method: {} for method in methods}
+    own: dict[str, dict[str, object]] = {method: {} for method in METHODS}
     problems = []
     for given, value in settings.items():
         method, colon, path = given.rpartition(":")
         if path == "seed":
             message = "a sweep sets the seed of each trial"
             problems.append(Problem(rule="conflict", place=given, value=value, message=message, hint="use --seeds"))
-        elif colon and method not in methods:
-            problems.append(unknown(given, "method", method, sorted(methods)))
+        elif colon and method not in METHODS:
+            problems.append(unknown(given, "method", method, list(METHODS)))
         elif colon:
             own[method][path] = value
     if problems:
@@ -129,6 +133,7 @@ def expand(
     fingerprint: Callable[[str, Config, int], str],
     n_training: Callable[[str], int],
     store: str,
+    trained: Callable[[Trial], str | None] = lambda _: None,
     device: str = "cpu",
     part: ScoredPart = "test",
 ) -> dict[Cell, Trial]:
@@ -143,6 +148,7 @@ def expand(
         fingerprint: returns the fingerprint of a split's data for a configuration and a seed.
         n_training: returns the number of a split's training videos.
         store: absolute path of the store.
+        trained: returns the run folder of a trial whose training has finished, None for another trial.
         device: see `mucon.device.planned_precision`.
         part: see `Trial.part`.
 
@@ -151,30 +157,46 @@ def expand(
         with all seeds.
 
     Raises:
-        InputError: an unknown setting, a wrong value, or rows that become the same trial.
+        InputError: an unknown setting, a wrong value, rows that become the same trial, or a row that needs the
+            predictions of another row that is not trained.
     """
     rows = row_configs(experiment, base, settings)
+    teacher_of = teachers(experiment.name, rows)
     numbers = {split: n_training(split) for split in splits}
 
     @cache
-    def shared_settings(row: int, n_videos: int) -> TrialSettings:
+    def shared_settings(row: int, n_videos: int, run: str | None) -> TrialSettings:
         variant, config = rows[row]
+        config = config if run is None else config.override(LABELS_FROM, run)
         planned = method_named(variant.method).for_videos(usable(config, device), n_videos)
         return TrialSettings.of(planned, task=variant.task, method=variant.method, part=part)
 
+    def trial_of(row: int, seed: int, split: str) -> Trial | None:
+        """The trial of a row; None if it needs predictions that do not exist yet."""
+        run = None
+        if row in teacher_of:
+            teacher = trial_of(teacher_of[row], seed, split)
+            run = None if teacher is None else trained(teacher)
+            if run is None:
+                return None
+        shared = shared_settings(row, numbers[split], run)
+        return shared.trial(seed, split=split, data_fingerprint=fingerprint(split, shared.config, seed), store=store)
+
     trials: dict[Cell, Trial] = {}
-    for seed in seeds:
-        for split in splits:
-            for row, (variant, _) in enumerate(rows):
-                shared = shared_settings(row, numbers[split])
-                trial = shared.trial(
-                    seed, split=split, data_fingerprint=fingerprint(split, shared.config, seed), store=store
-                )
-                cell = Cell(
-                    variant=variant, split=split, seed=seed, identity=trial.identity, evaluation=trial.evaluation
-                )
-                trials[cell] = trial
-    problems = list(_merged_rows(experiment.name, trials, settings))
+    untrained: dict[int, list[tuple[str, int]]] = {}
+    for seed, split, (row, (variant, _)) in itertools.product(seeds, splits, enumerate(rows)):
+        trial = trial_of(row, seed, split)
+        if trial is None:
+            untrained.setdefault(row, []).append((split, seed))
+            continue
+        cell = Cell(variant=variant, split=split, seed=seed, identity=trial.identity, evaluation=trial.evaluation)
+        trials[cell] = trial
+    names = [variant.name for variant, _ in rows]
+    problems = [
+        untrained_problem(experiment.name, names[row], names[teacher_of[row]], where)
+        for row, where in untrained.items()
+    ]
+    problems += _merged_rows(experiment.name, trials, settings)
     if problems:
         raise InputError(problems)
     return trials

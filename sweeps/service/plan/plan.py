@@ -19,10 +19,10 @@ from sweeps.service.plan.recordings import (
     absolute,
     also_tested,
     fingerprints,
+    model_problems,
     split_data,
     split_facts,
     split_names,
-    warm_start_problems,
 )
 from sweeps.service.plan.row_facts import RowFacts
 from sweeps.service.plan.stored import as_stored
@@ -296,6 +296,7 @@ def make_plan(
             fingerprint=fingerprint,
             n_training=lambda split: data[split].n_train,
             store=absolute(store),
+            trained=lambda trial: results.trained_run(trial.identity),
             device=device,
             part=part,
         )
@@ -321,7 +322,7 @@ def make_plan(
         results=results,
         store=absolute(store),
         part=part,
-        warnings=(*precision_problems(configs, device), *warm_start_problems(trials.values())),
+        warnings=(*precision_problems(configs, device), *model_problems(trials.values())),
     )
     return replace(plan, warnings=(*plan.warnings, *_other_parts(plan), *also_tested(opened, data))), trials
 

@@ -13,7 +13,7 @@ from mucon.configuration import Config
 from mucon.errors import InputError, Problem, some
 from mucon.identity.fingerprint import VideoFacts, data_fingerprint
 from mucon.identity.trained_on import seen_problem
-from mucon.method import training_of
+from mucon.method import models_of, training_of
 from mucon.metrics.alignment import alignment_scores
 from mucon.metrics.boundaries import boundary_scores
 from mucon.metrics.confusion import frames_per_action
@@ -203,14 +203,18 @@ def fingerprints(facts: Mapping[str, SplitFacts]) -> Callable[[str, Config, int]
     return fingerprint
 
 
-def warm_start_problems(trials: Iterable[Trial]) -> list[Problem]:
-    """One problem per model and split whose scored recordings the model saw before trials start from its weights."""
-    starts = {(trial.training.warm_start, trial.store, trial.split, trial.part) for trial in trials}
+def model_problems(trials: Iterable[Trial]) -> list[Problem]:
+    """One problem per model and split whose scored recordings the model saw before trials use its weights or labels."""
+    uses = {
+        (setting, folder, trial.store, trial.split, trial.part)
+        for trial in trials
+        for setting, folder in models_of(trial.config).items()
+    }
     problems = []
-    for start, store, split, part in sorted((start, *where) for start, *where in starts if start is not None):
-        data = trained_on(of_run(Path(start)))
+    for setting, folder, store, split, part in sorted(uses):
+        data = trained_on(of_run(Path(folder)))
         if data is not None:
-            place = f"training.warm_start: {start}: split {split}"
+            place = f"{setting}: {folder}: split {split}"
             problems.append(seen_problem(data, videos_of(open_store(store), split, part), place=place))
     return [problem for problem in problems if problem is not None]
 

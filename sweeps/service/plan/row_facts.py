@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from mucon.method import models_of
 from mucon.methods import method_named
 from sweeps.service.spec.columns import Variant
 from sweeps.service.trials.json_files import misfit
@@ -35,7 +36,9 @@ class RowFacts:
         """The facts of a row, by any of its trials."""
         is_decoded_otherwise = any(path.startswith("decoding.") for path in row.settings)
         return cls(
-            supervision=supervision(trial.training.labelled),
+            supervision=supervision(
+                trial.training.labelled, is_taught="training.labels_from" in models_of(trial.config)
+            ),
             passes=trial.training.last_epoch,
             schedule=str(getattr(trial.training, "schedule", "")),
             is_main=row.prediction == method_named(row.method).main and not is_decoded_otherwise,
@@ -53,12 +56,17 @@ class RowFacts:
         return cls(**{name: value[name] for name in SHAPE})
 
 
-def supervision(labelled: float) -> str:
-    """What a training uses of the annotations, by the share of the videos with frame labels.
+def supervision(labelled: float, *, is_taught: bool = False) -> str:
+    """What a training uses of the annotations.
 
-    >>> supervision(0.0), supervision(0.1), supervision(1.0)
-    ('transcripts', 'frame labels (10 %)', 'frame labels')
+    Args:
+        labelled: share of the videos whose frame labels it uses.
+        is_taught: a model predicts the labels of the others.
+
+    >>> supervision(0.0), supervision(0.1), supervision(1.0), supervision(0.0, is_taught=True)
+    ('transcripts', 'frame labels (10 %)', 'frame labels', 'predicted labels')
     """
-    if labelled == 0:
-        return "transcripts"
-    return "frame labels" if labelled == 1 else f"frame labels ({100 * labelled:.3g} %)"
+    share = "frame labels" if labelled == 1 else f"frame labels ({100 * labelled:.3g} %)"
+    if is_taught:
+        return f"predicted labels, {share}" if labelled else "predicted labels"
+    return share if labelled else "transcripts"

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from mucon.baselines import equal_lengths
 from mucon.configuration import Config
 from mucon.device import choose_device, peak_memory
 from mucon.errors import DataWarning, Diverged, Interrupted
-from mucon.method import Method, training_of
+from mucon.method import Method, models_of, training_of
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
 
@@ -112,6 +113,8 @@ def measure_step(
     training = training_of(config)
     quick = method.quick(config, labelled=training.labelled > 0 and video.lengths is not None)
     n_copies = 1 + min(max(4 * MAX_FEATURE_VALUES // (video.n_frames * video.dim), MIN_STEPS), MAX_STEPS)
+    if "training.labels_from" in models_of(config) and video.lengths is None:  # any labels take equally long
+        video = replace(video, lengths=tuple(equal_lengths(video.transcript, video.n_frames).lengths.tolist()))
     copies = [replace(video, id=f"{video.id} {i}") for i in range(n_copies)]
     on_gpu = device.startswith("cuda")
     if on_gpu:

@@ -50,6 +50,11 @@ class ResultsFolder:
             )
         return cls(whole)
 
+    def trained_run(self, identity: str) -> str | None:
+        """The run folder of a trial whose training has finished; None for another trial."""
+        folder = self.trial(identity)
+        return str(folder.run_path) if folder.training_path.exists() else None
+
     @property
     def tracking_uri(self) -> str:
         """Address of the tracking database inside the folder."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from sweeps.service.trials.lease import Holder
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.upkeep import trash
 
-WARM_START = "training.warm_start"
+MODELS = ("training.warm_start", "training.labels_from")
+"""The settings with folders of trained models."""
 _TRIAL = re.compile(rf"(?:^|/)trials/([0-9a-f]{{{DIGITS}}})(?:/|$)")
 
 
@@ -89,7 +91,8 @@ def read_uses(results: ResultsFolder) -> Uses:
             training = read_versioned(folder.trial_path, TRIAL_SHAPE)["config"].get("training")
         except InputError:  # damaged: it is made again before it starts from anything
             continue
-        for model in _models([training.get("warm_start")] if isinstance(training, dict) else []):
+        flat = {f"training.{name}": value for name, value in training.items()} if isinstance(training, dict) else {}
+        for model in _models([flat]):
             starting_trials[model].add(folder.identity)
     return Uses(
         sweeps=sweeps,
@@ -118,14 +121,14 @@ def _unrecorded(results: ResultsFolder) -> Iterator[tuple[Path, Holder]]:
 def _of_sweep(results: ResultsFolder, name: str) -> tuple[set[str], set[str], list[str]]:
     """The trials of a sweep, those from whose weights its rows start, and which of its two files cannot be read."""
     identities: set[str] = set()
-    values: list[Any] = []
+    values: list[Mapping[str, Any]] = []
     problems = []
     try:
         plan = plans.read_plan(results, name)
         identities |= set(plan.rows)
         settings_of_rows = [row.settings for part in plan.parts for row in part.experiment.variants]
         settings_of_rows += [settings for part in plan.parts for settings in part.settings.values()]
-        values += [settings.get(WARM_START) for settings in settings_of_rows]
+        values += settings_of_rows
     except InputError as error:
         problems.append(error.line)
     try:
@@ -135,16 +138,16 @@ def _of_sweep(results: ResultsFolder, name: str) -> tuple[set[str], set[str], li
         else:
             identities |= set(record.rows)
             settings = record.sweep.config.get("set")
-            values += [settings.get(WARM_START)] if isinstance(settings, dict) else []
+            values += [settings] if isinstance(settings, dict) else []
     except InputError as error:
         problems.append(error.line)
     return identities, set(_models(values)), problems
 
 
-def _models(values: list[Any]) -> Iterator[str]:
-    """The identities of the trials inside of which paths are."""
-    for value in values:
-        if isinstance(value, str):
+def _models(values: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """The identities of the trials inside of which the models of some settings are."""
+    for path, value in itertools.chain.from_iterable(settings.items() for settings in values):
+        if path.rpartition(":")[2] in MODELS and isinstance(value, str):
             found = _TRIAL.search(Path(value).as_posix())
             if found:
                 yield found[1]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mucon.config import TrainConfig
+from mucon.methods import method_named
 from mucon.methods.mucon import MUCON
 from mucon.videos import videos_of, vocabulary_of
 from storage import open_store
@@ -154,6 +155,11 @@ def test_a_measurement_leaves_no_files_and_long_recordings_are_cut(tiny_store: P
     step = measure_step(MUCON, config, shortened(videos[0], 40), vocabulary_of(store), device="cpu", seconds=0.2)
     assert step.n_frames == 40
     assert not list(tmp_path.iterdir())
+    student, unlabelled = method_named("frame_mlp"), dataclasses.replace(shortened(videos[0], 40), lengths=None)
+    taught = {"training.labelled": 0.0, "training.labels_from": "nowhere", "network.maps": 4}
+    config = student.config().with_values(taught)
+    step = measure_step(student, config, unlabelled, vocabulary_of(store), device="cpu", seconds=0.2)
+    assert step.n_frames == 40
 
 
 def test_a_dry_run_ends_with_the_estimate_and_measures_nothing_if_nothing_is_missing(

@@ -199,13 +199,18 @@ def test_rows_of_several_methods_are_trials_of_their_own_with_the_settings_that_
         assert Trial.from_dict(trial.to_dict()) == trial
     with refused("unknown", place="mask.shap", n=1):
         expanded(experiment, settings={"mask.shap": "bell"})
-    own = {"training.epochs": "7", "ms_tcn:training.epochs": "9", "mucon:mask.shape": "bell"}
+    own = {
+        "training.epochs": "7",
+        "ms_tcn:training.epochs": "9",
+        "mucon:mask.shape": "bell",
+        "frame_mlp:network.maps": "4",
+    }
     found = list(expanded(experiment, settings=own, seeds=(1,), splits=("1",)).values())
     assert [trial.training.epochs for trial in found] == [7, 9, 7]
     assert found[0].identity == next(iter(trials.values())).identity
     for path, value, place in (
         ("ms_tcn:mask.shape", "bell", "mask.shape"),
-        ("frame_mlp:training.epochs", "9", "frame_mlp:training.epochs"),
+        ("ms_tnc:training.epochs", "9", "ms_tnc:training.epochs"),
     ):
         with refused("unknown", place=place, n=1):
             expanded(experiment, settings={path: value})
