@@ -178,7 +178,10 @@ class LossConfig:
         length: alpha, weight of the length regulariser.
         smoothing: beta, weight of the smoothing loss.
         over_segments: reduction of L_mu over the segments. Deviation: the paper sums; the published program, and so
-            the published numbers, use the mean.
+            the published numbers, use the mean. `length`: mean weighted by the lengths, without gradient and within a
+            factor of 4 of T/M: the gradient through the divisor l'_m is otherwise stronger for short segments, which
+            then grow at the expense of long ones.
+        background_weight: weight of the background's segments in L_mu; 1 (paper) is that of the others.
         normalise: divisor of L_mu's summed logits: `length` (l'_m, the paper), `stretched_length` (including the
             overlap, the published program) or `mask_sum` (the sum of the mask over the frames).
         detach_length: no gradient through that divisor.
@@ -202,7 +205,8 @@ class LossConfig:
     transcript: float = 1.0
     length: float = 0.1
     smoothing: float = 0.1
-    over_segments: Literal["mean", "sum"] = "mean"
+    over_segments: Literal["mean", "sum", "length"] = "mean"
+    background_weight: float = 1.0
     normalise: Literal["length", "stretched_length", "mask_sum"] = "length"
     detach_length: bool = False
     consistency: Literal["segment", "frame"] = "segment"
@@ -217,7 +221,13 @@ class LossConfig:
 
     def __post_init__(self) -> None:
         numbers = [(f.name, getattr(self, f.name)) for f in fields(self) if f.type == "float"]
-        check_ranges("loss.", [(name, value, "at least 0", value >= 0) for name, value in numbers])
+        check_ranges(
+            "loss.",
+            [
+                *((name, value, "at least 0", value >= 0) for name, value in numbers if name != "background_weight"),
+                ("background_weight", self.background_weight, "above 0", self.background_weight > 0),
+            ],
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,7 +310,7 @@ class TrainConfig(Config):
         if self.backbone.kind == "single":
             yield "backbone.dilation"
         if loss.mutual_consistency == 0:
-            yield "loss.consistency"
+            yield from ("loss.consistency", "loss.background_weight")
         if loss.mutual_consistency == 0 and self.prototypes.weight == 0:
             yield from (path for path in field_types(TrainConfig) if path.startswith("mask."))
         elif mask.overlap == 0:

@@ -18,6 +18,7 @@ def segment_consistency(
     transcript: Int[Tensor, " M"],
     divisors: Float[Tensor, " M"],
     over_segments: Literal["mean", "sum"] = "mean",
+    weights: Float[Tensor, " M"] | None = None,
 ) -> Float[Tensor, ""]:
     """L_mu: cross-entropy between each segment's averaged logits and its action; a scalar.
 
@@ -27,11 +28,15 @@ def segment_consistency(
         transcript: `[M]` int64.
         divisors: `[M]` frames, divisors of the summed logits.
         over_segments: reduction.
+        weights: `[M]` weights of the segments in the sum or the mean; None: all 1.
 
     Source: paper, equations (1) to (3).
     """
     averaged = (latent_masks @ latent_logits) / divisors[:, None]
-    return functional.cross_entropy(averaged, transcript, reduction=over_segments)
+    if weights is None:
+        return functional.cross_entropy(averaged, transcript, reduction=over_segments)
+    weighted = (weights * functional.cross_entropy(averaged, transcript, reduction="none")).sum()
+    return weighted if over_segments == "sum" else weighted / weights.sum()
 
 
 def frame_consistency(
@@ -39,6 +44,7 @@ def frame_consistency(
     latent_masks: Float[Tensor, "M L"],
     transcript: Int[Tensor, " M"],
     n_frames: int,
+    weights: Float[Tensor, " M"] | None = None,
 ) -> Float[Tensor, ""]:
     """Masked cross-entropy of the frames, summed over segments and divided by T; a scalar.
 
@@ -47,8 +53,11 @@ def frame_consistency(
         latent_masks: `[M, T']`, masks summed over the frames of each latent frame.
         transcript: `[M]` int64.
         n_frames: T.
+        weights: `[M]` weights of the segments; None: all 1.
     """
     costs = -functional.log_softmax(latent_logits, dim=1)
+    if weights is not None:
+        latent_masks = weights[:, None] * latent_masks
     return (latent_masks * costs.t()[transcript]).sum() / n_frames
 
 

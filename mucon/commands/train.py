@@ -8,6 +8,7 @@ import functools
 import signal
 import sys
 import types
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -22,7 +23,7 @@ from mucon.commands.options import (
 )
 from mucon.commands.outputs import check_file, check_run_folder
 from mucon.configuration import field_types, parse_settings
-from mucon.errors import EXIT_OK, InputError, Problem
+from mucon.errors import EXIT_OK, DataWarning, InputError, Problem
 
 if TYPE_CHECKING:
     from mucon.commands.parser import Commands
@@ -74,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
     from mucon.commands.history import HISTORY, STARTS, History
     from mucon.commands.printing import EpochPrinter
     from mucon.device import choose_device, training_line
+    from mucon.inference.training_facts import background_shares
     from mucon.method import training_of
     from mucon.methods import method_named
     from mucon.videos import source_of, training_videos_of, vocabulary_of, warn_of_shared_groups
@@ -125,6 +127,10 @@ def run(args: argparse.Namespace) -> int:
             )
         except InputError as error:
             raise InputError(with_way_out(problem, config, args.out) for problem in error.problems) from error
+    if (shares := background_shares(args.out)) is not None:
+        print(shares)
+        if (gap := shares.problem()) is not None:
+            warnings.warn(DataWarning(gap), stacklevel=1)
     print(f"trained: {args.out / 'checkpoint'}")
     part = " --part validation" if args.hold_out_validation else ""
     print(f"next:    mucon evaluate {args.out} --store {args.store} --split {args.split}{part}")

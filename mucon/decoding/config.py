@@ -35,6 +35,15 @@ class DecodingConfig:
         transcripts: transcripts that `full` chooses from: those of the segment branch (paper), or all distinct ones of
             the training videos, equally likely, with Poisson priors with the mean length of each action in the
             training videos (as NNV and CDFL do); `length_prior` is then left at its default.
+        background_offset: nats that are taken off the log posterior of every background action before anything is
+            decoded, which equals a change of the frame classifier's bias; 0 (paper) takes nothing off. Deviation: the
+            background claims the uncertain frames beside it, and so more than its share.
+        background_rule: `offset` takes `background_offset`. The others choose it, without labels of the scored
+            recordings, see `mucon.decoding.background`: `share` by `background_share`, `labelled` by the likelihood of
+            the labelled training recordings, `held_out` by recordings that training left out, `score` by the lowest
+            score of the alignments of the training recordings.
+        background_share: share of the background in the frames of the training recordings when they are aligned, from
+            0 to 1, for the rule `share`. It is knowledge of the user.
         class_prior: `training` divides the frame branch's probabilities by each action's share of the training frames
             as predicted by the network; `none` (paper) does not.
         max_length: longest segment in frames; None for no limit. Deviation: the published program stops at 2,000
@@ -53,6 +62,9 @@ class DecodingConfig:
     length_prior: LengthPriorName = "segment"
     length_spread: float = 0.5
     transcripts: Literal["segment_branch", "training"] = "segment_branch"
+    background_offset: float = 0.0
+    background_rule: Literal["offset", "share", "labelled", "held_out", "score"] = "offset"
+    background_share: float | None = None
     class_prior: Literal["none", "training"] = "none"
     max_length: int | None = None
     beam: int = 1
@@ -61,7 +73,13 @@ class DecodingConfig:
     @property
     def needs_training_facts(self) -> bool:
         """Decoding needs statistics of the training videos."""
-        return self.transcripts == "training" or self.class_prior == "training"
+        return self.transcripts == "training" or self.class_prior == "training" or self.background_rule != "offset"
+
+    @property
+    def background_key(self) -> str:
+        """The rule with its number, under which the training facts contain its offset."""
+        rule = self.background_rule
+        return f"{rule} {self.background_share:g}" if self.background_share is not None else rule
 
     def canonical(self, task: str = "segmentation") -> DecodingConfig:
         """The choices that all choices with the same predictions share: defaults where they have no effect.
@@ -76,12 +94,15 @@ class DecodingConfig:
         return replace(self, **{name: getattr(default, name) for name in unused})
 
     def __post_init__(self) -> None:
-        longest, prefixes = self.max_length, self.prefix_beam
+        longest, prefixes, share = self.max_length, self.prefix_beam, self.background_share
+        offset = self.background_offset
         check_ranges(
             "decoding.",
             [
                 ("step", self.step, "at least 1 frame", self.step >= 1),
                 ("length_spread", self.length_spread, "above 0 and finite", 0 < self.length_spread < math.inf),
+                ("background_offset", offset, "finite", math.isfinite(offset)),
+                ("background_share", share, "above 0 and below 1, or none", share is None or 0 < share < 1),
                 ("max_length", longest, "at least 1 frame, or none", longest is None or longest >= 1),
                 ("beam", self.beam, "at least 1", self.beam >= 1),
                 ("prefix_beam", prefixes, "at least 1, or none", prefixes is None or prefixes >= 1),
@@ -98,6 +119,8 @@ class DecodingConfig:
             ("length_prior", "transcripts", training and not published),
             ("length_spread", "length_prior", self.length_prior not in PRIORS_WITH_SPREAD),
             ("prefix_beam", "transcripts", not training),
+            ("background_offset", "background_rule", self.background_rule != "offset"),
+            ("background_share", "background_rule", self.background_rule != "share"),
         ]
         problems = [
             Problem(
@@ -110,5 +133,9 @@ class DecodingConfig:
             for name, other, is_ignored in ignored
             if is_ignored and getattr(self, name) != defaults[name]
         ]
+        if self.background_rule == "share" and share is None:
+            hint = "set it, such as decoding.background_share=0.2"
+            message = "decoding.background_rule=share needs the share"
+            problems.append(Problem(rule="missing", place="decoding.background_share", message=message, hint=hint))
         if problems:
             raise InputError(problems)

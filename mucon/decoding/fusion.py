@@ -6,7 +6,7 @@ Everything here releases the interpreter lock while it decodes. Does not import 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol, Self
 
@@ -44,11 +44,16 @@ class TrainingFacts:
         transcripts: the distinct ones, sorted.
         mean_lengths: `[N]` mean frames of a segment of each action, in the network's own alignment.
         frame_shares: `[N]` share of each action in the frames, in the network's own alignment.
+        mean_posteriors: `[N]` mean probability of each action over all frames; empty if not known.
+        background_offsets: rule (`DecodingConfig.background_key`) -> its offset in nats, for the rules that were asked
+            for; `labelled` whenever training recordings are labelled.
     """
 
     transcripts: tuple[tuple[int, ...], ...]
     mean_lengths: tuple[float, ...]
     frame_shares: tuple[float, ...]
+    mean_posteriors: tuple[float, ...] = ()
+    background_offsets: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
@@ -57,6 +62,8 @@ class TrainingFacts:
             transcripts=tuple(tuple(transcript) for transcript in value["transcripts"]),
             mean_lengths=tuple(value["mean_lengths"]),
             frame_shares=tuple(value["frame_shares"]),
+            mean_posteriors=tuple(value.get("mean_posteriors", ())),
+            background_offsets=dict(value.get("background_offsets", {})),
         )
 
 
@@ -85,6 +92,28 @@ def evidence(
     shares = np.maximum(np.asarray(known_facts(facts, "decoding.class_prior").frame_shares), LEAST_SHARE)
     divided: NDArray[np.floating] = log_probs - np.log(shares)
     return divided
+
+
+def background_offset(facts: TrainingFacts | None, decoding: DecodingConfig) -> float:
+    """Nats that are taken off the background: the stated number, or that of the rule.
+
+    Raises:
+        InputError: the training facts contain no offset by that rule.
+    """
+    if decoding.background_rule == "offset":
+        return decoding.background_offset
+    offsets = known_facts(facts, "decoding.background_rule").background_offsets
+    if decoding.background_key not in offsets:
+        raise InputError(
+            Problem(
+                rule="missing",
+                place="decoding.background_rule",
+                value=decoding.background_rule,
+                message=f"the checkpoint contains no offset of the background by the rule {decoding.background_key!r}",
+                hint="evaluate it with the store that it was trained on, or train it with this setting",
+            )
+        )
+    return offsets[decoding.background_key]
 
 
 def best_training_transcript(

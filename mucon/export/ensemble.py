@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
 from mucon.checkpoint_files import Saved
 from mucon.configuration import flatten
+from mucon.decoding.fusion import TrainingFacts
 from mucon.errors import InputError, Problem
 from mucon.identity.trained_on import TrainedOn
 from mucon.model.ensemble import ensemble_state
@@ -63,12 +64,26 @@ def _differences(first: Saved, other: Saved) -> list[str]:
 
 
 def _facts(facts: Sequence[Mapping[str, Any] | None]) -> dict[str, Any] | None:
-    known = [one for one in facts if one is not None]
+    """The means of the members' facts; a fact that a member lacks is left out."""
+    known = [TrainingFacts.from_dict(one) for one in facts if one is not None]
     if len(known) < len(facts):
         return None
-    means = {name: np.mean([one[name] for one in known], axis=0).tolist() for name in ("mean_lengths", "frame_shares")}
-    transcripts = sorted({tuple(transcript) for one in known for transcript in one["transcripts"]})
-    return {"transcripts": [list(transcript) for transcript in transcripts], **means}
+
+    def mean(name: str) -> tuple[float, ...]:
+        values = [getattr(one, name) for one in known]
+        return tuple(np.mean(values, axis=0).tolist()) if all(values) else ()
+
+    offsets = [one.background_offsets for one in known]
+    common = sorted(set(offsets[0]).intersection(*offsets[1:]))
+    return asdict(
+        TrainingFacts(
+            transcripts=tuple(sorted({transcript for one in known for transcript in one.transcripts})),
+            mean_lengths=mean("mean_lengths"),
+            frame_shares=mean("frame_shares"),
+            mean_posteriors=mean("mean_posteriors"),
+            background_offsets={rule: float(np.mean([one[rule] for one in offsets])) for rule in common},
+        )
+    )
 
 
 def _trained_on(members: Sequence[Saved]) -> TrainedOn | None:

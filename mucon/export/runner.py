@@ -16,10 +16,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mucon.decoding.background import lowered
 from mucon.decoding.config import DecodingConfig
 from mucon.decoding.fusion import (
     TrainingFacts,
     align,
+    background_offset,
     best_candidate,
     best_training_transcript,
     evidence,
@@ -137,6 +139,7 @@ class Runner:
             raise InputError(Problem(rule="unknown", place="prediction", value=name, expected=expected))
         chosen = decoding or self.decoding
         log_probs, *latent = self.networks.frames(self._checked(features))
+        log_probs = lowered(log_probs, self.vocabulary.background_ids, background_offset(self.training, chosen))
         problems = problems_of_log_probs(log_probs)
         if problems:
             raise InputError(problems)

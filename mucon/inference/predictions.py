@@ -24,7 +24,14 @@ from torch import Tensor
 
 from mucon.checkpoint import Checkpoint
 from mucon.decoding.config import DecodingConfig
-from mucon.decoding.fusion import align, best_candidate, best_training_transcript, evidence, known_facts
+from mucon.decoding.fusion import (
+    align,
+    background_offset,
+    best_candidate,
+    best_training_transcript,
+    evidence,
+    known_facts,
+)
 from mucon.decoding.rounding import largest_remainder
 from mucon.device import full_precision
 from mucon.errors import InputError
@@ -108,7 +115,8 @@ def begin(
     check_request(features, checkpoint.model.size.dim, predictions, PREDICTIONS)
     decoding = decoding or checkpoint.config.decoding
     model, named_by_network = checkpoint.model, decoding.transcripts == "segment_branch"
-    seen, seconds = _timed(partial(_see, model, features))
+    background, offset = checkpoint.vocabulary.background_ids, background_offset(checkpoint.facts, decoding)
+    seen, seconds = _timed(partial(_see, model, features, background, offset))
     begun: dict[str, _Begun] = {}
     check_alternatives(alternatives, "full" if "full" in predictions else predictions[0], decoding)
     problems = problems_of_log_probs(seen.log_probs.cpu().numpy())
@@ -212,8 +220,18 @@ def _now(compute: Callable[[], Segmentation]) -> Callable[[], Segmentation]:
     return end
 
 
-def _see(model: MuConNetwork, features: Tensor) -> _Seen:
-    return _Seen(*model.encode(features))
+def _see(model: MuConNetwork, features: Tensor, background: Sequence[int], offset: float) -> _Seen:
+    latent, log_probs = model.encode(features)
+    return _Seen(latent, _lowered(log_probs, background, offset))
+
+
+def _lowered(log_probs: Tensor, background: Sequence[int], offset: float) -> Tensor:
+    """`mucon.decoding.background.lowered` on the device of the network."""
+    if not offset or not background:
+        return log_probs
+    values = log_probs.clone()
+    values[:, list(background)] -= offset
+    return torch.log_softmax(values, dim=1)
 
 
 def _name(model: MuConNetwork, seen: _Seen) -> _Named:
@@ -339,7 +357,9 @@ def aligned(
         return Prediction({}, cut=False, undefined=dict.fromkeys(predictions, InputError(problems)))
     given = np.asarray(transcript, dtype=np.int64)
     chosen = decoding or checkpoint.config.decoding
-    (values, lengths), seconds = _timed(partial(_see_given, checkpoint.model, features, given))
+    background, offset = checkpoint.vocabulary.background_ids, background_offset(checkpoint.facts, chosen)
+    see = partial(see_given, checkpoint.model, features, given, background, offset)
+    (values, lengths), seconds = _timed(see)
     problems = problems_of_log_probs(values)
     if problems:
         return Prediction({}, cut=False, undefined=dict.fromkeys(predictions, InputError(problems)))
@@ -353,10 +373,23 @@ def aligned(
 
 
 @torch.no_grad()
-def _see_given(
-    model: MuConNetwork, features: Tensor, transcript: NDArray[np.int64]
+def see_given(
+    model: MuConNetwork,
+    features: Tensor,
+    transcript: NDArray[np.int64],
+    background: Sequence[int] = (),
+    offset: float = 0.0,
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Log-probabilities `[T, N]`, and the lengths of a given transcript `[M]` in real frames."""
+    """Log-probabilities `[T, N]`, and the lengths of a given transcript `[M]` in real frames.
+
+    Args:
+        model: in evaluation mode.
+        features: `[T, D]` on the model's device.
+        transcript: `[M]`.
+        background: ids from whose log probabilities the offset is taken off.
+        offset: nats.
+    """
     outputs = model(features, torch.from_numpy(transcript).to(features.device))
     log_probs = torch.log_softmax(outputs.latent_logits, dim=1)[outputs.latent_of_frame]
-    return log_probs.cpu().numpy(), frames_of(outputs.log_lengths, len(features))
+    values: NDArray[np.float32] = _lowered(log_probs, background, offset).cpu().numpy()
+    return values, frames_of(outputs.log_lengths, len(features))

@@ -20,7 +20,7 @@ from mucon.identity.weights import weights_sha256
 from mucon.inference.names import MAIN, PREDICTIONS
 from mucon.inference.predictions import aligned, begin
 from mucon.inference.requests import TASKS, Prediction
-from mucon.inference.training_facts import training_facts
+from mucon.inference.training_facts import training_facts, with_background
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
 
@@ -81,10 +81,11 @@ class MuConPredictor:
 
     def prepared(self, training_videos: Sequence[Video], decoding: DecodingConfig | None = None) -> MuConPredictor:
         """A predictor with facts about the training videos, computed if the choices need them and they are absent."""
-        needed = (decoding or self.config.decoding).needs_training_facts and self.checkpoint.facts is None
-        if not needed or not training_videos:
+        chosen = decoding or self.config.decoding
+        if not chosen.needs_training_facts or not training_videos:
             return self
-        facts = training_facts(self.checkpoint, training_videos, self.device)
+        facts = self.checkpoint.facts or training_facts(self.checkpoint, training_videos, self.device)
+        facts = with_background(facts, self.checkpoint, training_videos, chosen)
         return MuConPredictor(dataclasses.replace(self.checkpoint, facts=facts))
 
     def begin(

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from mucon.checkpoint import Checkpoint, TrainingFacts
+from mucon.checkpoint_files import of_run, read
+from mucon.decoding.background import (
+    Observed,
+    likeliest_offset,
+    lowest_score_offset,
+    most_accurate_offset,
+    offset_of_share,
+)
 from mucon.decoding.class_means import class_mean_lengths, frame_shares
 from mucon.decoding.config import DecodingConfig
-from mucon.inference.predictions import align_transcript
+from mucon.decoding.fusion import align
+from mucon.device import full_precision
+from mucon.errors import InputError, Problem
+from mucon.inference.predictions import see_given
+from mucon.inference.requests import problems_of_log_probs
 from mucon.videos import Video
 
 
@@ -23,16 +39,154 @@ def training_facts(checkpoint: Checkpoint, videos: Sequence[Video], device: torc
         videos: the training videos, with transcripts.
         device: device of the model.
     """
-    aligned = [
-        align_transcript(
-            checkpoint, video.features(device), video.transcript, predictions=("full",), decoding=DecodingConfig()
-        ).segmentations["full"]
-        for video in videos
-    ]
-    segments = [(segmentation.transcript, segmentation.lengths) for segmentation in aligned]
     n_actions = checkpoint.vocabulary.n_actions
+    segments, n_frames, posteriors = [], 0, np.zeros(n_actions)
+    for video, log_probs, lengths in _seen(checkpoint, videos, device):
+        own = align(log_probs, np.asarray(video.transcript, dtype=np.int64), lengths, DecodingConfig())
+        segments.append((own.transcript, own.lengths))
+        n_frames += len(log_probs)
+        posteriors += np.exp(log_probs, dtype=np.float64).sum(axis=0)
     return TrainingFacts(
         transcripts=tuple(sorted({video.transcript for video in videos})),
         mean_lengths=tuple(class_mean_lengths(segments, n_actions).tolist()),
         frame_shares=tuple(frame_shares(segments, n_actions).tolist()),
+        mean_posteriors=tuple((posteriors / n_frames).tolist()),
     )
+
+
+def with_background(
+    facts: TrainingFacts, checkpoint: Checkpoint, videos: Sequence[Video], decoding: DecodingConfig
+) -> TrainingFacts:
+    """Facts with the background's offset by the rule of decoding, which is computed unless they contain it.
+
+    Args:
+        facts: facts about the training videos.
+        checkpoint: as for `training_facts`.
+        videos: the training part of a split. The rule `held_out` uses those that the model was not trained on, with
+            their lengths; `labelled` those that are labelled; the others use no length.
+        decoding: the choices.
+
+    Raises:
+        InputError: there is no background, or no recording that the rule needs.
+    """
+    rule, key = decoding.background_rule, decoding.background_key
+    if rule == "offset" or key in facts.background_offsets:
+        return facts
+    check_background(checkpoint.vocabulary.background_ids, decoding)
+    device = next(checkpoint.model.parameters()).device
+    if rule == "labelled":
+        offset = _likeliest(checkpoint, [video for video in videos if video.labelled], device)
+    elif rule == "held_out":
+        seen = set() if checkpoint.trained_on is None else set(checkpoint.trained_on.among(videos))
+        left_out = [video for video in videos if video.id not in seen and video.lengths is not None]
+        recordings = observed(checkpoint, left_out, device)
+        offset = most_accurate_offset(recordings, [video.lengths or () for video in left_out]) if left_out else None
+    else:
+        recordings = observed(checkpoint, videos, device)
+        share = decoding.background_share
+        offset = lowest_score_offset(recordings) if share is None else offset_of_share(recordings, share)
+    if offset is None:
+        raise InputError(no_labels(rule))
+    return dataclasses.replace(facts, background_offsets={**facts.background_offsets, key: offset})
+
+
+def no_labels(rule: str) -> Problem:
+    """The problem of a rule for the background without the labels that it needs."""
+    if rule == "labelled":
+        message, hint = "no training recording is labelled", "train with training.labelled above 0"
+    else:
+        message, hint = "no labelled recording was left out of training", "train with --hold-out-validation"
+    return Problem(rule="missing", place="decoding.background_rule", value=rule, message=message, hint=hint)
+
+
+def check_background(background: Sequence[int], decoding: DecodingConfig) -> None:
+    """Checks that a rule for the background has a background.
+
+    Raises:
+        InputError: the actions have none.
+    """
+    if decoding.background_rule != "offset" and not background:
+        place, value = "decoding.background_rule", decoding.background_rule
+        message, hint = "no action is background", "set decoding.background_rule=offset"
+        raise InputError(Problem(rule="missing", place=place, value=value, message=message, hint=hint))
+
+
+@full_precision()
+def _likeliest(checkpoint: Checkpoint, videos: Sequence[Video], device: torch.device) -> float | None:
+    background = list(checkpoint.vocabulary.background_ids)
+    log_probs, is_background = [], []
+    for video in videos:
+        if video.lengths is not None:
+            values = checkpoint.model.encode(video.features(device))[1]
+            log_probs.append(torch.logsumexp(values[:, background].double(), dim=1).cpu().numpy())
+            is_background.append(np.isin(np.repeat(video.transcript, video.lengths), background))
+    return likeliest_offset(log_probs, is_background) if log_probs else None
+
+
+def observed(checkpoint: Checkpoint, videos: Sequence[Video], device: torch.device) -> list[Observed]:
+    """The training videos as the network sees them with their transcripts."""
+    background = checkpoint.vocabulary.background_ids
+    seen = _seen(checkpoint, videos, device)
+    return [Observed.of(log_probs, video.transcript, background) for video, log_probs, _ in seen]
+
+
+def _seen(
+    checkpoint: Checkpoint, videos: Sequence[Video], device: torch.device
+) -> Iterator[tuple[Video, NDArray[np.float32], NDArray[np.float64]]]:
+    """Each video with its log probabilities `[T, N]` and predicted lengths `[M]`, read back once per video.
+
+    Raises:
+        InputError: the network computes NaN.
+    """
+    for video in videos:
+        with full_precision():
+            transcript = np.asarray(video.transcript, dtype=np.int64)
+            values, lengths = see_given(checkpoint.model, video.features(device), transcript)
+        problems = problems_of_log_probs(values)
+        if problems:
+            raise InputError(InputError(problems).under(video.id))
+        yield video, values, lengths
+
+
+GAP = 0.1
+"""Difference of the two shares of the background from which on training warns."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BackgroundShares:
+    """Shares of the background in the training frames, by the trained network; no label is needed to compare them.
+
+    Attributes:
+        aligned: in the network's own alignments.
+        posterior: mean probability.
+    """
+
+    aligned: float
+    posterior: float
+
+    def __str__(self) -> str:
+        own, mean = f"{100 * self.aligned:.0f}", f"{100 * self.posterior:.0f}"
+        return f"background: {own} % of the frames by its own alignment, {mean} % by its mean posterior"
+
+    def problem(self) -> Problem | None:
+        """A gap between the two, which is a sign that the network gives the background too many or too few frames."""
+        if abs(self.aligned - self.posterior) <= GAP:
+            return None
+        value = (round(self.aligned, 3), round(self.posterior, 3))
+        message = f"{self.aligned:.2f} of the frames are aligned to it, but its mean posterior is {self.posterior:.2f}"
+        hint = "compare decoding.background_offset=1, or state its share with decoding.background_rule=share"
+        return Problem(rule="mismatch", place="background", value=value, message=message, hint=hint)
+
+
+def background_shares(folder: Path) -> BackgroundShares | None:
+    """The shares by the checkpoint of a run; None without a background, or if the checkpoint does not know them.
+
+    Raises:
+        InputError: no checkpoint, or damaged files.
+    """
+    saved = read(of_run(folder))
+    facts = None if saved.facts is None else TrainingFacts.from_dict(saved.facts)
+    background = saved.vocabulary.background_ids
+    if facts is None or not facts.mean_posteriors or not background:
+        return None
+    return BackgroundShares(*(sum(one[n] for n in background) for one in (facts.frame_shares, facts.mean_posteriors)))

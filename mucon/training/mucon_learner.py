@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from mucon import checkpoint as checkpoints
-from mucon.checkpoint import Checkpoint, Progress
+from mucon.checkpoint import Checkpoint, Progress, TrainingFacts
 from mucon.checkpoint_files import Saved, load_weights, parsing
 from mucon.config import TrainConfig
 from mucon.configuration import DEFAULT_METHOD
@@ -21,7 +21,7 @@ from mucon.device import choose_device, usable_precision
 from mucon.errors import DataWarning, InputError, Problem
 from mucon.identity.trained_on import TrainedOn
 from mucon.inference.predictions import predict
-from mucon.inference.training_facts import training_facts
+from mucon.inference.training_facts import check_background, no_labels, training_facts, with_background
 from mucon.model import MuConNetwork, NetworkSize, build_model
 from mucon.segments import Segmentation
 from mucon.training.extras import Extras
@@ -82,8 +82,11 @@ def train(
     """
     dim = check_training_videos(videos, vocabulary)
     _check_decoding(config.decoding, videos)
+    check_background(vocabulary.background_ids, config.decoding)
     warn_of_short_videos(videos, config.backbone.pooling)
     labelled = with_labels(sorted(videos, key=lambda v: v.id), config.training.labelled, config.seed)
+    if config.decoding.background_rule == "labelled" and not any(video.labelled for video in labelled):
+        raise InputError(no_labels("labelled"))
     learner = MuConLearner(config, labelled, vocabulary, Path(folder), choose_device(device), dim, source)
     Loop(learner, Path(folder), checkpoint_seconds=checkpoint_seconds, writer=writer).run(report, should_stop)
 
@@ -197,7 +200,11 @@ class MuConLearner:
             with parsing(path):
                 self.optimiser.load_state(saved.optimiser)
                 self.self_training.load_state(saved.learner, saved.progress)
+<<<<<<< HEAD
                 self.extras.load_state(saved.learner)
+=======
+        self.class_weights = self._class_weights()
+>>>>>>> 1d3c9a8 (The background has an offset, rules that set it without test labels, a weight in L_mu, and a line about its shares after training; segments of L_mu can be weighted by length)
         self.accumulate = config.training.accumulate
         self.norms: Mapping[str, int] = dict.fromkeys(self.optimiser.groups, -(-len(videos) // self.accumulate))
         self.scored = videos_to_score(videos, config.training.progress_videos, config.seed)
@@ -218,6 +225,15 @@ class MuConLearner:
         elif self.config.training.warm_start is not None:
             warm_start(model, self.vocabulary, Path(self.config.training.warm_start))
         return model.to(self.device).train()
+
+    def _class_weights(self) -> Tensor | None:
+        """Weights `[N]` of the actions in L_mu; None if all are 1."""
+        background, weight = self.vocabulary.background_ids, self.config.loss.background_weight
+        if not background or weight == 1:
+            return None
+        weights = torch.ones(self.vocabulary.n_actions)
+        weights[list(background)] = weight
+        return weights.to(self.device)
 
     def _labels(self, video: Video) -> FrameLabels | None:
         if not video.labelled:
@@ -261,9 +277,15 @@ class MuConLearner:
         labels, loss = self.labels[index], self.config.loss
         if labels is None and (labels := self.self_training.labels(index)) is not None:
             loss = self.self_training.loss
+<<<<<<< HEAD
         terms = self.video_losses(outputs, transcript, self.config.mask, loss, labels=labels, own=own)
         terms = self.self_training.with_terms(terms, index, outputs, epoch)
         terms = self.extras.with_terms(terms, outputs, transcript, epoch)
+=======
+        terms = self.video_losses(
+            outputs, transcript, self.config.mask, loss, labels=labels, own=own, class_weights=self.class_weights
+        )
+>>>>>>> 1d3c9a8 (The background has an offset, rules that set it without test labels, a weight in L_mu, and a line about its shares after training; segments of L_mu can be weighted by length)
         torch.autograd.backward(terms["total"])
         in_group = step % self.accumulate + 1
         complete = in_group == self.accumulate or step + 1 == len(self.videos)
@@ -297,8 +319,23 @@ class MuConLearner:
         checkpoint = Checkpoint(self.model, self.config, self.vocabulary, progress, self.optimiser.state())
         if progress.finished:
             self.model.eval()
+<<<<<<< HEAD
             checkpoint = replace(checkpoint, facts=training_facts(checkpoint, self.videos, self.device))
         return replace(checkpoints.saved_of(checkpoint), learner={**self.self_training.state(), **self.extras.state()})
+=======
+            checkpoint = replace(checkpoint, facts=self._facts(checkpoint))
+        return replace(checkpoints.saved_of(checkpoint), learner=self.self_training.state())
+>>>>>>> 1d3c9a8 (The background has an offset, rules that set it without test labels, a weight in L_mu, and a line about its shares after training; segments of L_mu can be weighted by length)
+
+    def _facts(self, checkpoint: Checkpoint) -> TrainingFacts:
+        """Facts about the training videos, with the offsets of the background that the settings and the labels give."""
+        facts = training_facts(checkpoint, self.videos, self.device)
+        chosen = [self.config.decoding] if self.config.decoding.background_rule != "held_out" else []
+        if self.vocabulary.background_ids and any(video.labelled for video in self.videos):
+            chosen.append(DecodingConfig(background_rule="labelled"))
+        for decoding in chosen:
+            facts = with_background(facts, checkpoint, self.videos, decoding)
+        return facts
 
 
 def _warn_of_precision(device: torch.device) -> None:

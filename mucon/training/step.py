@@ -17,6 +17,8 @@ from mucon.model.network import TeacherForced
 
 TERMS = ("total", "mutual_consistency", "transcript", "length", "smoothing")
 """Losses of every video, in the order in which they are reported."""
+LENGTH_RANGE = 4.0
+"""Largest weight of a segment with `loss.over_segments=length`, and 1 / the smallest one; T/M frames have weight 1."""
 SUPERVISED_TERMS = ("frame", "supervised_length")
 """Additional losses of labelled videos, reported after those."""
 
@@ -41,6 +43,7 @@ def video_losses(
     *,
     labels: FrameLabels | None = None,
     own: Tensor | None = None,
+    class_weights: Tensor | None = None,
 ) -> dict[str, Tensor]:
     """Computes the terms of a video's loss and their weighted sum `total`, scalars of float32 or wider.
 
@@ -54,6 +57,7 @@ def video_losses(
         labels: given for a labelled video, whose loss includes the `SUPERVISED_TERMS`; its length regulariser is
             reported, but counts only with `config.length_on_labelled`.
         own: `[M]` int64 actions of a free-running segment branch, with which L_mu then compares.
+        class_weights: `[N]` weights of the actions' segments in L_mu; None: all 1.
 
     Source: paper, section 5.2: L = L_mu + L_t + alpha L_l + beta L_s; section 4.7 for labelled videos.
     """
@@ -65,11 +69,18 @@ def video_losses(
     lengths = masks.absolute_lengths(log_lengths, n_frames)
     segment_masks = masks.segment_masks(lengths, n_frames, mask_config)
     latent_masks = masks.frames_per_latent(segment_masks, outputs.latent_of_frame, len(latent_logits))
+    weights = None if class_weights is None else class_weights[actions].to(latent_logits.dtype)
     if config.consistency == "segment":
         divisors = _divisors(lengths, latent_masks, mask_config, config)
-        mutual = losses.segment_consistency(latent_logits, latent_masks, actions, divisors, config.over_segments)
+        over_segments = "mean" if config.over_segments == "length" else config.over_segments
+        if config.over_segments == "length":
+            by_length = _clipped(lengths)
+            weights = by_length if weights is None else by_length * weights
+        mutual = losses.segment_consistency(
+            latent_logits, latent_masks, actions, divisors, over_segments, weights=weights
+        )
     else:
-        mutual = losses.frame_consistency(latent_logits, latent_masks, actions, n_frames)
+        mutual = losses.frame_consistency(latent_logits, latent_masks, actions, n_frames, weights)
     terms = {
         "mutual_consistency": mutual,
         "transcript": losses.transcript_loss(transcript_logits, torch.cat((transcript, end))),
@@ -123,6 +134,12 @@ def compiled_video_losses() -> Callable[..., dict[str, Tensor]]:
 def at_least_float32(x: Tensor) -> Tensor:
     """A tensor of the same numbers in float32 or wider."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def _clipped(lengths: Tensor) -> Tensor:
+    """Lengths `[M]` relative to their mean without gradient, from 1 / `LENGTH_RANGE` to `LENGTH_RANGE`."""
+    fixed = lengths.detach()
+    return (fixed / fixed.mean()).clamp(1 / LENGTH_RANGE, LENGTH_RANGE)
 
 
 def _divisors(lengths: Tensor, latent_masks: Tensor, mask_config: MaskConfig, config: LossConfig) -> Tensor:

@@ -12,7 +12,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from mucon.checkpoint_files import WEIGHTS, writer_of
 from mucon.device import choose_device, usable_precision
 from mucon.errors import Diverged, InputError, Interrupted, Problem
 from mucon.evaluation import Evaluation, evaluate
+from mucon.inference.training_facts import background_shares
 from mucon.method import Predictor
 from mucon.methods import method_named
 from mucon.training_config import CHECKPOINT_SECONDS
@@ -293,6 +294,10 @@ class _Attempt:
         predictor = method.load(self.folder.checkpoint_path)
         weights = predictor.weights_sha256()
         self.folder.write_training(weights_sha256=weights, train_seconds=predictor.progress.seconds)
+        if (shares := background_shares(self.folder.run_path)) is not None:
+            record = {"kind": "background", "timestamp": journal.milliseconds(), **asdict(shares), "text": str(shares)}
+            gap = shares.problem()
+            self.journal.append(record if gap is None else {**record, "warning": gap.message})
         return predictor, weights
 
     def _stop_asked(self) -> bool:

@@ -61,7 +61,10 @@ def test_training_begins_with_a_line_about_device_and_size(store: Path, tmp_path
     predictor = load_predictor(tmp_path / "run", "cpu")
     network = predictor.checkpoint.model if method == "mucon" else predictor.classifier
     n_weights = sum(parameter.numel() for parameter in network.parameters())
-    first, second, *_ = capsys.readouterr().out.splitlines()
+    first, second, *rest = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in rest if line.startswith("background")] == ["background"] * (
+        method == "mucon"
+    )
     assert second.startswith("context of ") == (method == "mucon")
     assert first == training_line(torch.device("cpu"), "float32", n_videos=5, n_parameters=n_weights)
     assert {"(cpu)", "float32:", "5", f"{n_weights:,}"} <= set(first.split())

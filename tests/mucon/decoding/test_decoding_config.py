@@ -25,6 +25,8 @@ def test_the_default_is_exact_decoding_of_one_transcript_as_in_the_paper():
         ("max_length", 0),
         ("beam", 0),
         ("prefix_beam", 0),
+        ("background_offset", float("nan")),
+        ("background_share", 1.0),
     ],
 )
 def test_a_value_outside_its_range_is_refused_by_name(name, value):
@@ -50,11 +52,14 @@ CONFLICTS = {
     "length_spread of training transcripts": {"transcripts": "training", "length_spread": 0.2},
     "length_spread of equal lengths": {"length_prior": "equal", "length_spread": 0.2},
     "prefix_beam": {"prefix_beam": 3},
+    "background_offset": {"background_rule": "score", "background_offset": 1.0},
+    "background_share": {"background_share": 0.2},
 }
 """Choices of which one has no effect, by its name."""
 ALLOWED = (
     {"method": "published", "length_prior": "class", "step": 5, "max_length": 9, "class_prior": "training"},
     {"transcripts": "training", "prefix_beam": 3, "max_length": 9, "class_prior": "training"},
+    {"background_rule": "share", "background_share": 0.2, "method": "published", "max_length": 9},
     {"length_prior": "log_normal", "length_spread": 0.2, "beam": 2},
     {"length_prior": "equal_negative_binomial", "length_spread": 0.2, "beam": 2},
 )
@@ -73,6 +78,11 @@ def test_all_ignored_choices_are_reported_at_once():
     with refused("conflict", n=3) as refusal:
         DecodingConfig(method="published", transcripts="training", beam=2, length_prior="gaussian")
     assert refusal.places == ["decoding.transcripts", "decoding.beam", "decoding.length_prior"]
+
+
+def test_the_rule_of_a_stated_share_needs_the_share():
+    with refused("missing", "decoding.background_share", n=1):
+        DecodingConfig(background_rule="share")
 
 
 @pytest.mark.parametrize("choices", ALLOWED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn import functional
 
 from mucon import losses
 from mucon.config import LossConfig, MaskConfig
@@ -85,3 +86,58 @@ def test_losses_of_half_precision_outputs_are_float32():
     assert {term.dtype for term in terms.values()} == {torch.float32}
     exact = video_losses(outputs(), TRANSCRIPT, MaskConfig(), LossConfig())
     assert terms["total"].item() == pytest.approx(exact["total"].item(), rel=2e-2)
+
+
+def test_the_weight_of_the_background_is_that_of_its_segments():
+    given, weights = outputs(), torch.tensor([0.3, 1.0, 1.0, 1.0])
+    lengths = absolute_lengths(given.log_lengths, 11)
+    masks = frames_per_latent(segment_masks(lengths, 11, MaskConfig()), given.latent_of_frame, 4)
+    costs = functional.cross_entropy((masks @ given.latent_logits) / lengths[:, None], TRANSCRIPT, reduction="none")
+    for reduction, expected in (
+        ("mean", (0.3 * costs[0] + costs[1] + costs[2]) / 2.3),
+        ("sum", 0.3 * costs[0] + costs[1] + costs[2]),
+    ):
+        config = LossConfig(over_segments=reduction)
+        terms = video_losses(given, TRANSCRIPT, MaskConfig(), config, class_weights=weights)
+        torch.testing.assert_close(terms["mutual_consistency"], expected)
+    frame = LossConfig(consistency="frame")
+    by_frame, plain = (
+        video_losses(given, TRANSCRIPT, MaskConfig(), frame, class_weights=one)["mutual_consistency"]
+        for one in (weights, None)
+    )
+    log_probs = torch.log_softmax(given.latent_logits, dim=1)
+    torch.testing.assert_close(plain - by_frame, -0.7 * (masks[0] @ log_probs[:, 0]) / 11)
+
+
+def test_segments_can_be_weighted_by_their_lengths_within_a_factor():
+    log_lengths = torch.tensor([0.0, 1.0, 9.0], dtype=torch.float64, requires_grad=True)
+    given = outputs()._replace(log_lengths=log_lengths)
+    lengths = absolute_lengths(log_lengths, 11)
+    masks = frames_per_latent(segment_masks(lengths, 11, MaskConfig()), given.latent_of_frame, 4)
+    weights = (3 * lengths.detach() / 11).clamp(0.25, 4)
+    assert weights.tolist()[:2] == [0.25, 0.25]
+    expected = losses.segment_consistency(given.latent_logits, masks, TRANSCRIPT, lengths, weights=weights)
+    terms = video_losses(given, TRANSCRIPT, MaskConfig(), LossConfig(over_segments="length"))
+    torch.testing.assert_close(terms["mutual_consistency"], expected)
+
+
+@pytest.mark.parametrize("sharpness", [(1.0, 2.0), (2.0, 2.0)])
+def test_weights_by_length_turn_inverted_lengths_round(sharpness):
+    """Long actions between short ones that are predicted to be long; the plain mean pulls them further apart."""
+    true, predicted = (torch.tensor(x, dtype=torch.float64) for x in ([100, 20, 100, 20, 100], [40, 110, 40, 110, 40]))
+    transcript = torch.tensor([0, 1, 2, 1, 3])
+    labels = torch.repeat_interleave(transcript, true.long())
+    logits = functional.one_hot(labels, 4).double()
+    logits *= torch.where(labels == 1, *sharpness)[:, None]
+    direction = (true / predicted).log()
+    direction -= direction.mean()
+
+    def cosine(reduction: str) -> float:
+        log_lengths = predicted.log().requires_grad_()
+        made = TeacherForced(logits, torch.arange(340), torch.zeros(6, 5, dtype=torch.float64), log_lengths)
+        terms = video_losses(made, transcript, MaskConfig(), LossConfig(over_segments=reduction))
+        (gradient,) = torch.autograd.grad(terms["mutual_consistency"], log_lengths)
+        return functional.cosine_similarity(-gradient, direction, dim=0).item()
+
+    assert cosine("mean") < -0.5
+    assert cosine("length") > 0.5

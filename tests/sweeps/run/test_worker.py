@@ -22,6 +22,7 @@ from sweeps.service.trials import lease
 from sweeps.service.trials.continuing import linked
 from sweeps.service.trials.folder import TO_RUN, State
 from sweeps.service.trials.results_folder import ResultsFolder
+from tests.helpers.factories import write_store
 from tests.helpers.refusals import refused
 from tests.sweeps import small
 
@@ -79,6 +80,13 @@ def test_a_finished_trials_directory_has_everything(tiny_store: Path, tmp_path: 
     assert environment["packages"]["torch"]
     assert run_trial(trial, results, device="cpu") == outcome
     assert small.statuses(tmp_path)[trial.identity] == ["running", "finished"]
+
+
+def test_the_journal_has_the_shares_of_the_background(tmp_path: Path) -> None:
+    trial = small.make_trial(write_store(tmp_path / "store"), training__epochs=1)
+    run_trial(trial, ResultsFolder(tmp_path / "results"), device="cpu")
+    shares = [one for one in small.journals(tmp_path / "results")[trial.identity] if one["kind"] == "background"]
+    assert [0 <= one["aligned"] <= 1 and 0 <= one["posterior"] <= 1 for one in shares] == [True]
 
 
 def test_a_trial_that_is_stopped_and_resumed_has_the_same_bits(tiny_store: Path, tmp_path: Path) -> None:
