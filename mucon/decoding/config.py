@@ -12,7 +12,15 @@ PRIORS_WITH_SPREAD = ("gaussian", "log_normal", "negative_binomial", "equal_nega
 """Length priors with an adjustable width."""
 
 LengthPriorName = Literal[
-    "segment", "class", "none", "gaussian", "log_normal", "negative_binomial", "equal", "equal_negative_binomial"
+    "segment",
+    "class",
+    "none",
+    "gaussian",
+    "log_normal",
+    "negative_binomial",
+    "equal",
+    "equal_negative_binomial",
+    "fitted",
 ]
 
 
@@ -29,7 +37,9 @@ class DecodingConfig:
             the predicted lengths of its action in that video (`class`, published program), or `none`; or another
             distribution with the segment's predicted length as its mean: `gaussian`, `log_normal`,
             `negative_binomial`; or a distribution with the equal length T/M as the mean of every segment: Poisson
-            (`equal`) or `equal_negative_binomial`, for networks whose predicted lengths are worse than equal ones.
+            (`equal`) or `equal_negative_binomial`, for networks whose predicted lengths are worse than equal ones; or
+            `fitted`: negative binomial, with centre and spread fitted on alignments of the training videos, see
+            `mucon.decoding.fitted`.
         length_spread: standard deviation / mean of those that are not Poisson; see `mucon.decoding.spread_priors`.
             Another prior has no such setting.
         transcripts: transcripts that `full` chooses from: those of the segment branch (paper), or all distinct ones of
@@ -73,7 +83,12 @@ class DecodingConfig:
     @property
     def needs_training_facts(self) -> bool:
         """Decoding needs statistics of the training videos."""
-        return self.transcripts == "training" or self.class_prior == "training" or self.background_rule != "offset"
+        return (
+            self.transcripts != "segment_branch"
+            or self.class_prior == "training"
+            or self.background_rule != "offset"
+            or self.length_prior == "fitted"
+        )
 
     @property
     def background_key(self) -> str:

@@ -17,6 +17,7 @@ from mucon.arrays import Ints
 from mucon.decoding.alignment import best_lengths
 from mucon.decoding.class_means import class_mean_lengths
 from mucon.decoding.config import DecodingConfig
+from mucon.decoding.fitted import FittedLengths
 from mucon.decoding.length_priors import Flat, LengthPrior, Poisson, PoissonPerClass
 from mucon.decoding.prefix_tree import PrefixTree
 from mucon.decoding.published import published_lengths
@@ -47,6 +48,7 @@ class TrainingFacts:
         mean_posteriors: `[N]` mean probability of each action over all frames; empty if not known.
         background_offsets: rule (`DecodingConfig.background_key`) -> its offset in nats, for the rules that were asked
             for; `labelled` whenever training recordings are labelled.
+        fitted: length prior fitted on alignments by the evidence alone; None if it is not known.
     """
 
     transcripts: tuple[tuple[int, ...], ...]
@@ -54,6 +56,7 @@ class TrainingFacts:
     frame_shares: tuple[float, ...]
     mean_posteriors: tuple[float, ...] = ()
     background_offsets: Mapping[str, float] = field(default_factory=dict)
+    fitted: FittedLengths | None = None
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
@@ -64,6 +67,7 @@ class TrainingFacts:
             frame_shares=tuple(value["frame_shares"]),
             mean_posteriors=tuple(value.get("mean_posteriors", ())),
             background_offsets=dict(value.get("background_offsets", {})),
+            fitted=None if value.get("fitted") is None else FittedLengths.from_dict(value["fitted"]),
         )
 
 
@@ -87,6 +91,8 @@ def evidence(
     Raises:
         InputError: the facts about the training videos are needed and absent.
     """
+    if decoding.length_prior == "fitted":
+        fitted_lengths(facts)
     if decoding.class_prior == "none":
         return log_probs
     shares = np.maximum(np.asarray(known_facts(facts, "decoding.class_prior").frame_shares), LEAST_SHARE)
@@ -139,6 +145,7 @@ def best_candidate(
     log_probs: NDArray[np.floating],
     named: Sequence[tuple[Transcript, NDArray[np.float64]]],
     decoding: DecodingConfig,
+    facts: TrainingFacts | None = None,
 ) -> Segmentation:
     """The transcript of a beam with the highest joint score for the evidence `[T, N]`.
 
@@ -154,7 +161,7 @@ def best_candidate(
     named = fitting or named
     transcripts = [np.asarray(one.transcript, dtype=np.int64) for one, _ in named]
     candidates = [
-        Candidate(transcript, one.log_prob, length_prior(transcript, lengths, log_probs.shape[1], decoding))
+        Candidate(transcript, one.log_prob, length_prior(transcript, lengths, log_probs.shape[1], decoding, facts))
         for transcript, (one, lengths) in zip(transcripts, named, strict=True)
     ]
     index, lengths, _ = best_joint(log_probs, candidates, max_length=decoding.max_length)
@@ -185,8 +192,26 @@ def known_facts(facts: TrainingFacts | None, setting: str) -> TrainingFacts:
     return facts
 
 
+def fitted_lengths(facts: TrainingFacts | None) -> FittedLengths:
+    """The fitted prior of the training facts.
+
+    Raises:
+        InputError: there is none.
+    """
+    found = known_facts(facts, "decoding.length_prior").fitted
+    if found is None:
+        message, hint = "the checkpoint contains no fitted length prior", "evaluate it with the store of its training"
+        place = "decoding.length_prior"
+        raise InputError(Problem(rule="missing", place=place, value="fitted", message=message, hint=hint))
+    return found
+
+
 def align(
-    log_probs: NDArray[np.floating], transcript: Ints, lengths: NDArray[np.float64], decoding: DecodingConfig
+    log_probs: NDArray[np.floating],
+    transcript: Ints,
+    lengths: NDArray[np.float64],
+    decoding: DecodingConfig,
+    facts: TrainingFacts | None = None,
 ) -> Segmentation:
     """The transcript with the lengths that fit the frames and the predicted lengths best.
 
@@ -196,6 +221,10 @@ def align(
         lengths: `[M]` real frames, predicted by the segment branch.
         decoding: prior on the lengths and their cap. With `method=published` the result has the published program's
             labels, whose runs may differ from the transcript.
+        facts: facts about the training videos, for `length_prior=fitted`.
+
+    Raises:
+        InputError: the facts are needed and absent.
 
     Source: paper, equations (14) and (15).
     """
@@ -205,15 +234,25 @@ def align(
         cap = PUBLISHED_LENGTH if decoding.max_length is None else decoding.max_length
         labels, _, _ = published_lengths(log_probs, transcript, means, step=decoding.step, max_length=cap)
         return Segmentation.from_frame_labels(labels)
-    prior = length_prior(transcript, lengths, n_actions, decoding)
+    prior = length_prior(transcript, lengths, n_actions, decoding, facts)
     best, _ = best_lengths(log_probs, transcript, prior, max_length=decoding.max_length)
     return Segmentation(transcript, best)
 
 
 def length_prior(
-    transcript: Ints, lengths: NDArray[np.float64], n_actions: int, decoding: DecodingConfig
+    transcript: Ints,
+    lengths: NDArray[np.float64],
+    n_actions: int,
+    decoding: DecodingConfig,
+    facts: TrainingFacts | None = None,
 ) -> LengthPrior:
-    """Prior of a transcript's lengths around the predicted ones, or around equal ones of the same sum."""
+    """Prior of a transcript's lengths around the predicted ones, around equal ones of the same sum, or fitted.
+
+    Raises:
+        InputError: the facts are needed and absent.
+    """
+    if decoding.length_prior == "fitted":
+        return fitted_lengths(facts).prior(transcript, lengths)
     if decoding.length_prior == "none":
         return Flat()
     if decoding.length_prior == "class":

@@ -10,6 +10,7 @@ import numpy as np
 
 from mucon.checkpoint_files import Saved
 from mucon.configuration import flatten
+from mucon.decoding.fitted import FittedLengths
 from mucon.decoding.fusion import TrainingFacts
 from mucon.errors import InputError, Problem
 from mucon.identity.trained_on import TrainedOn
@@ -75,12 +76,14 @@ def _facts(facts: Sequence[Mapping[str, Any] | None]) -> dict[str, Any] | None:
 
     offsets = [one.background_offsets for one in known]
     common = sorted(set(offsets[0]).intersection(*offsets[1:]))
+    fitted = [one.fitted for one in known if one.fitted is not None]
     return asdict(
         TrainingFacts(
             transcripts=tuple(sorted({transcript for one in known for transcript in one.transcripts})),
             mean_lengths=mean("mean_lengths"),
             frame_shares=mean("frame_shares"),
             mean_posteriors=mean("mean_posteriors"),
+            fitted=FittedLengths.averaged(fitted) if len(fitted) == len(known) else None,
             background_offsets={rule: float(np.mean([one[rule] for one in offsets])) for rule in common},
         )
     )

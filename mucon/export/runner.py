@@ -169,8 +169,8 @@ class Runner:
             if not greedy.cut and greedy.transcript not in [one.transcript for one in beam]:
                 beam = [*beam, greedy]  # so that a beam never scores below the greedy transcript
             named = [(one, frames_of(one.log_lengths, n_frames)) for one in beam]
-            return best_candidate(used, named, decoding), False
-        return align(used, transcript, lengths, decoding) if len(transcript) else empty, cut
+            return best_candidate(used, named, decoding, self.training), False
+        return align(used, transcript, lengths, decoding, self.training) if len(transcript) else empty, cut
 
     def _greedy(self, keys: Array, values: Array, hidden: Array, cell: Array) -> Named:
         """Decodes the most likely symbol at each step, see `mucon.model.segment_branch.SegmentBranch.greedy`."""

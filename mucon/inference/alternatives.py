@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mucon.decoding.config import DecodingConfig
-from mucon.decoding.fusion import Transcript, length_prior
+from mucon.decoding.fusion import TrainingFacts, Transcript, length_prior
 from mucon.decoding.transcripts import Candidate, best_joint
 from mucon.errors import InputError, Problem
 from mucon.inference.requests import Alternative, Prediction
@@ -46,6 +46,7 @@ def ranked(
     evidence: NDArray[np.floating],
     candidates: Iterable[tuple[Transcript, NDArray[np.float64]]],
     decoding: DecodingConfig,
+    facts: TrainingFacts | None = None,
 ) -> list[Alternative]:
     """The best alignment of each candidate, the highest score first.
 
@@ -54,13 +55,14 @@ def ranked(
         candidates: transcripts with their predicted lengths `[M]` in frames; those that cannot fill the recording have
             no alignment and are left out.
         decoding: prior on the lengths and their cap.
+        facts: facts about the training videos, for `length_prior=fitted`.
     """
     found = []
     for one, lengths in candidates:
         transcript = np.asarray(one.transcript, dtype=np.int64)
         if not 0 < len(transcript) <= len(evidence):
             continue
-        prior = length_prior(transcript, lengths, evidence.shape[1], decoding)
+        prior = length_prior(transcript, lengths, evidence.shape[1], decoding, facts)
         try:
             _, best, score = best_joint(
                 evidence, [Candidate(transcript, one.log_prob, prior)], max_length=decoding.max_length

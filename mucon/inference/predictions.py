@@ -141,7 +141,7 @@ def begin(
         return end_all
     beam = _beam(checkpoint, named, max(decoding.beam, alternatives + 1), len(features))
     values = evidence(seen.log_probs.cpu().numpy(), checkpoint.facts, decoding)
-    return lambda: with_alternatives(end_all(), ranked(values, beam, decoding), alternatives)
+    return lambda: with_alternatives(end_all(), ranked(values, beam, decoding, checkpoint.facts), alternatives)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,10 +254,11 @@ def _begin_full(
     """`full` with the segment branch's transcripts."""
     values = evidence(seen.log_probs.cpu().numpy(), checkpoint.facts, decoding)
     if decoding.beam > 1:
-        return partial(best_candidate, values, _beam(checkpoint, named, decoding.beam, len(values)), decoding)
+        beam = _beam(checkpoint, named, decoding.beam, len(values))
+        return partial(best_candidate, values, beam, decoding, checkpoint.facts)
     if not len(named.transcript):
         return partial(Segmentation.of, [], [])
-    return partial(align, values, named.transcript, named.lengths, decoding)
+    return partial(align, values, named.transcript, named.lengths, decoding, checkpoint.facts)
 
 
 def _beam(
@@ -367,7 +368,7 @@ def aligned(
     ends: dict[str, Callable[[], Segmentation]] = {
         "frames": lambda: align(values, given, lengths, DecodingConfig(length_prior="none")),
         "segments": lambda: Segmentation(given, largest_remainder(lengths, n_frames)),
-        "full": lambda: align(fused, given, lengths, chosen),
+        "full": lambda: align(fused, given, lengths, chosen, checkpoint.facts),
     }
     return _timed_prediction({name: _Begun(ends[name], seconds) for name in predictions}).with_confidences(values)
 

@@ -84,7 +84,11 @@ class MuConPredictor:
         chosen = decoding or self.config.decoding
         if not chosen.needs_training_facts or not training_videos:
             return self
-        facts = self.checkpoint.facts or training_facts(self.checkpoint, training_videos, self.device)
+        facts = self.checkpoint.facts
+        if facts is None or (chosen.length_prior == "fitted" and facts.fitted is None):
+            earlier = {} if facts is None else facts.background_offsets
+            facts = training_facts(self.checkpoint, training_videos, self.device)
+            facts = dataclasses.replace(facts, background_offsets=earlier)
         facts = with_background(facts, self.checkpoint, training_videos, chosen)
         return MuConPredictor(dataclasses.replace(self.checkpoint, facts=facts))
 

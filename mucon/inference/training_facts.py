@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mucon.checkpoint import Checkpoint, TrainingFacts
 from mucon.checkpoint_files import of_run, read
+from mucon.decoding.alignment import best_lengths
 from mucon.decoding.background import (
     Observed,
     likeliest_offset,
@@ -21,7 +22,9 @@ from mucon.decoding.background import (
 )
 from mucon.decoding.class_means import class_mean_lengths, frame_shares
 from mucon.decoding.config import DecodingConfig
+from mucon.decoding.fitted import FittedLengths
 from mucon.decoding.fusion import align
+from mucon.decoding.length_priors import Flat
 from mucon.device import full_precision
 from mucon.errors import InputError, Problem
 from mucon.inference.predictions import see_given
@@ -32,7 +35,8 @@ from mucon.videos import Video
 def training_facts(checkpoint: Checkpoint, videos: Sequence[Video], device: torch.device) -> TrainingFacts:
     """Aligns every training video with its transcript, and counts.
 
-    Uses no annotated length: an action's mean length and share are those of the network's own `full` alignment.
+    Uses no annotated length: an action's mean length and share are those of the network's own `full` alignment, and the
+    fitted length prior is that of alignments by the evidence alone, which the predicted lengths do not affect.
 
     Args:
         checkpoint: a trained model in evaluation mode on the device; not changed.
@@ -40,10 +44,11 @@ def training_facts(checkpoint: Checkpoint, videos: Sequence[Video], device: torc
         device: device of the model.
     """
     n_actions = checkpoint.vocabulary.n_actions
-    segments, n_frames, posteriors = [], 0, np.zeros(n_actions)
+    segments, freely, n_frames, posteriors = [], [], 0, np.zeros(n_actions)
     for video, log_probs, lengths in _seen(checkpoint, videos, device):
-        own = align(log_probs, np.asarray(video.transcript, dtype=np.int64), lengths, DecodingConfig())
-        segments.append((own.transcript, own.lengths))
+        transcript = np.asarray(video.transcript, dtype=np.int64)
+        segments.append((transcript, align(log_probs, transcript, lengths, DecodingConfig()).lengths))
+        freely.append((transcript, best_lengths(log_probs, transcript, Flat())[0], lengths))
         n_frames += len(log_probs)
         posteriors += np.exp(log_probs, dtype=np.float64).sum(axis=0)
     return TrainingFacts(
@@ -51,6 +56,7 @@ def training_facts(checkpoint: Checkpoint, videos: Sequence[Video], device: torc
         mean_lengths=tuple(class_mean_lengths(segments, n_actions).tolist()),
         frame_shares=tuple(frame_shares(segments, n_actions).tolist()),
         mean_posteriors=tuple((posteriors / n_frames).tolist()),
+        fitted=FittedLengths.of(freely, n_actions),
     )
 
 

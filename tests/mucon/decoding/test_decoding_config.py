@@ -49,6 +49,7 @@ CONFLICTS = {
     "length_prior": {"method": "published", "length_prior": "none"},
     "length_prior of training transcripts": {"transcripts": "training", "length_prior": "class"},
     "length_spread": {"length_spread": 0.2},
+    "length_prior fitted, of training transcripts": {"transcripts": "training", "length_prior": "fitted"},
     "length_spread of training transcripts": {"transcripts": "training", "length_spread": 0.2},
     "length_spread of equal lengths": {"length_prior": "equal", "length_spread": 0.2},
     "prefix_beam": {"prefix_beam": 3},

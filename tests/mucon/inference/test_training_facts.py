@@ -231,3 +231,29 @@ def test_an_evaluation_computes_the_facts_from_the_given_training_videos(
     found = evaluate(MuConPredictor(unknowing), small_videos(6), decoding=decoding, training_videos=VIDEOS)
     assert without_seconds(found) == without_seconds(expected)
     assert unknowing.facts is None
+
+
+def test_a_fitted_length_prior_is_that_of_alignments_by_the_evidence_alone(trained: Checkpoint):
+    decoding = DecodingConfig(length_prior="fitted")
+    aligned = [
+        align_transcript(trained, video.features(), video.transcript).segmentations["frames"] for video in VIDEOS
+    ]
+    means = class_mean_lengths([(one.transcript, one.lengths) for one in aligned], N)
+    np.testing.assert_allclose(trained.facts.fitted.means, means)
+    given, transcript = features(40), (0, 1, 2, 0)
+    full = align_transcript(trained, given, transcript, decoding=decoding).segmentations["full"]
+    found = align_transcript(trained, given, transcript)
+    log_probs = network_output(trained.model, given)[0].numpy()
+    predicted = found.segmentations["segments"].lengths.astype(float)
+    prior = trained.facts.fitted.prior(np.array(transcript), predicted)
+    if trained.facts.fitted.centre == "class":
+        assert full.lengths.tolist() == best_lengths(log_probs, transcript, prior)[0].tolist()
+    assert predict(trained, given, decoding=dataclasses.replace(decoding, beam=3)).segmentations["full"].n_frames == 40
+
+
+def test_a_checkpoint_without_a_fitted_prior_gets_one_from_the_training_videos(trained: Checkpoint):
+    decoding = DecodingConfig(length_prior="fitted")
+    earlier = dataclasses.replace(trained, facts=dataclasses.replace(trained.facts, fitted=None))
+    with refused("missing", "decoding.length_prior", "fitted", n=1):
+        predict(earlier, features(12), decoding=decoding)
+    assert MuConPredictor(earlier).prepared(VIDEOS, decoding).checkpoint.facts == trained.facts
