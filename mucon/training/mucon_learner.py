@@ -200,11 +200,8 @@ class MuConLearner:
             with parsing(path):
                 self.optimiser.load_state(saved.optimiser)
                 self.self_training.load_state(saved.learner, saved.progress)
-<<<<<<< HEAD
                 self.extras.load_state(saved.learner)
-=======
         self.class_weights = self._class_weights()
->>>>>>> 1d3c9a8 (The background has an offset, rules that set it without test labels, a weight in L_mu, and a line about its shares after training; segments of L_mu can be weighted by length)
         self.accumulate = config.training.accumulate
         self.norms: Mapping[str, int] = dict.fromkeys(self.optimiser.groups, -(-len(videos) // self.accumulate))
         self.scored = videos_to_score(videos, config.training.progress_videos, config.seed)
@@ -277,15 +274,11 @@ class MuConLearner:
         labels, loss = self.labels[index], self.config.loss
         if labels is None and (labels := self.self_training.labels(index)) is not None:
             loss = self.self_training.loss
-<<<<<<< HEAD
-        terms = self.video_losses(outputs, transcript, self.config.mask, loss, labels=labels, own=own)
-        terms = self.self_training.with_terms(terms, index, outputs, epoch)
-        terms = self.extras.with_terms(terms, outputs, transcript, epoch)
-=======
         terms = self.video_losses(
             outputs, transcript, self.config.mask, loss, labels=labels, own=own, class_weights=self.class_weights
         )
->>>>>>> 1d3c9a8 (The background has an offset, rules that set it without test labels, a weight in L_mu, and a line about its shares after training; segments of L_mu can be weighted by length)
+        terms = self.self_training.with_terms(terms, index, outputs, epoch)
+        terms = self.extras.with_terms(terms, outputs, transcript, epoch)
         torch.autograd.backward(terms["total"])
         in_group = step % self.accumulate + 1
         complete = in_group == self.accumulate or step + 1 == len(self.videos)
@@ -319,13 +312,8 @@ class MuConLearner:
         checkpoint = Checkpoint(self.model, self.config, self.vocabulary, progress, self.optimiser.state())
         if progress.finished:
             self.model.eval()
-<<<<<<< HEAD
-            checkpoint = replace(checkpoint, facts=training_facts(checkpoint, self.videos, self.device))
-        return replace(checkpoints.saved_of(checkpoint), learner={**self.self_training.state(), **self.extras.state()})
-=======
             checkpoint = replace(checkpoint, facts=self._facts(checkpoint))
-        return replace(checkpoints.saved_of(checkpoint), learner=self.self_training.state())
->>>>>>> 1d3c9a8 (The background has an offset, rules that set it without test labels, a weight in L_mu, and a line about its shares after training; segments of L_mu can be weighted by length)
+        return replace(checkpoints.saved_of(checkpoint), learner={**self.self_training.state(), **self.extras.state()})
 
     def _facts(self, checkpoint: Checkpoint) -> TrainingFacts:
         """Facts about the training videos, with the offsets of the background that the settings and the labels give."""

@@ -21,6 +21,7 @@ from mucon.decoding.published import published_lengths
 from mucon.errors import Interrupted
 from mucon.evaluation import evaluate
 from mucon.inference import MuConPredictor, align_transcript, predict
+from mucon.inference.predictions import see_given
 from mucon.inference.training_facts import training_facts
 from mucon.masks import absolute_lengths
 from mucon.model import Decoded
@@ -242,12 +243,9 @@ def test_a_fitted_length_prior_is_that_of_alignments_by_the_evidence_alone(train
     np.testing.assert_allclose(trained.facts.fitted.means, means)
     given, transcript = features(40), (0, 1, 2, 0)
     full = align_transcript(trained, given, transcript, decoding=decoding).segmentations["full"]
-    found = align_transcript(trained, given, transcript)
-    log_probs = network_output(trained.model, given)[0].numpy()
-    predicted = found.segmentations["segments"].lengths.astype(float)
+    log_probs, predicted = see_given(trained.model, given, np.array(transcript))
     prior = trained.facts.fitted.prior(np.array(transcript), predicted)
-    if trained.facts.fitted.centre == "class":
-        assert full.lengths.tolist() == best_lengths(log_probs, transcript, prior)[0].tolist()
+    assert full.lengths.tolist() == best_lengths(log_probs, transcript, prior)[0].tolist()
     assert predict(trained, given, decoding=dataclasses.replace(decoding, beam=3)).segmentations["full"].n_frames == 40
 
 
