@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from mucon.extensions.soft_alignment import soft_alignment_loss
 from mucon.model import NetworkSize, build_model
 from mucon.training.extras import Extras
 from mucon.training.mucon_learner import parameter_groups
@@ -65,6 +66,15 @@ def test_a_step_runs_on_tensors_that_have_no_values(variant: str, precision: tor
     terms["total"].backward()
     done = torch.cat((loss_vector(terms), optimiser.step(0.01)))
     assert done.device.type == "meta"
+
+
+def test_the_loss_of_soft_alignments_runs_on_tensors_that_have_no_values() -> None:
+    log_probs = torch.empty(40, 4, device="meta", requires_grad=True)
+    transcript, places = (torch.empty(*shape, device="meta", dtype=torch.int64) for shape in ((3,), (4, 3)))
+    exist = torch.empty(4, 3, device="meta", dtype=torch.bool)
+    loss = soft_alignment_loss(log_probs, transcript, places, exist, 2.0)
+    loss.backward()
+    assert (loss.device.type, loss.dtype) == ("meta", torch.float32)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
