@@ -23,6 +23,8 @@ def test_a_killed_export_leaves_the_earlier_file_and_two_at_a_time_leave_a_whole
     killed = small.run(line, MUCON_FAILPOINT="sweeps.exchange.written:1:kill")
     assert killed.returncode == -signal.SIGKILL
     assert file.read_bytes() == b"earlier"
+    assert len(list(tmp_path.glob(".*"))) == 1
     writers = [subprocess.Popen(line, env=small.environment(), cwd=small.ROOT) for _ in range(2)]
     assert [writer.wait(300) for writer in writers] == [3, 3], "planted trials have no predictions"
+    assert not list(tmp_path.glob(".*")), "the next export removes what a kill has left"
     assert rebuild(file, with_figures=True).standing.plan.name == plan.name

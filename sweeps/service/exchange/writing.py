@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import glob
 import json
 import os
 import uuid
@@ -10,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -102,7 +104,7 @@ def write_results(
     schema = pa.schema([*FIELDS, *(pa.field(name, type) for name, type in more.items())])
     rows = dict.fromkeys(KINDS, 0)
     try:
-        with _replacing(path) as draft, draft.open("w+b") as file:
+        with _replacing(path) as file:
             with pq.ParquetWriter(
                 file, schema, compression="zstd", write_statistics=["kind", "identity", "epoch"]
             ) as writer:
@@ -120,8 +122,6 @@ def write_results(
                 digest = digest_of(file, end, whole)
                 file.seek(end)
                 writer.add_key_value_metadata({CONTENT_KEY: whole, DIGEST_KEY: digest.encode()})
-            file.flush()
-            os.fsync(file.fileno())
             n_bytes = file.tell()
     except OSError as error:
         message = f"cannot be written ({error.strerror or error})"
@@ -133,13 +133,26 @@ def write_results(
 
 
 @contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """The place of an unfinished file, which replaces the finished one at the end and is removed after an error."""
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """The unfinished file, which replaces the finished one at the end and is removed after an error.
+
+    Those of writers that were killed are removed: nobody has a lock on them.
+    """
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        if left.suffix[1:].isdecimal():
+            with contextlib.suppress(OSError), left.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                left.unlink()
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().int % 10**12}")
     try:
-        yield draft
-        failpoints.reach("sweeps.exchange.written")
-        draft.replace(path)
+        with draft.open("w+b") as file:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_SH)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            failpoints.reach("sweeps.exchange.written")
+            draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
 
