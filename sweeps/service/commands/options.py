@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import sweeps
 from mucon.errors import InputError, Problem
-from sweeps.service.spec.seeds import UNTIL
+from sweeps.service.spec.seeds import UNTIL, SeedRule
 from sweeps.service.text import HIDDEN
 
 if TYPE_CHECKING:
@@ -88,14 +88,14 @@ def add_budget(parser: argparse._ActionsContainer, default: str = "") -> None:
     option("--max-trials", metavar="N", help=f"trainings of the sweep, including finished ones (default: {everything})")
 
 
-def add_seeds(parser: argparse._ActionsContainer, default: int) -> None:
+def add_seeds(parser: argparse._ActionsContainer, default: int | SeedRule) -> None:
     """Adds `--seeds` and `--until`, see `read_seeds`.
 
     Args:
         parser: parser or group.
-        default: number of seeds without the option.
+        default: number of seeds without the option, or the rule for them.
     """
-    option = parser.add_argument
+    option, until = parser.add_argument, UNTIL if isinstance(default, int) else default.until
     option(
         "--seeds",
         metavar="N",
@@ -106,7 +106,7 @@ def add_seeds(parser: argparse._ActionsContainer, default: int) -> None:
         "--until",
         metavar="X",
         help="with --seeds auto: a row is also clear once it is shown to differ by at most X points of the first "
-        f"compared column, as the table prints them (default: {UNTIL:g})",
+        f"compared column, as the table prints them (default: {until:g})",
     )
 
 

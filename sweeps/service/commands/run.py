@@ -106,7 +106,7 @@ def _send(sweep: Sweep, options: argparse.Namespace, words: Sequence[str], name:
     if isinstance(sweep, Search):
         asked_search(sweep, options)
     else:
-        read_seeds(options.seeds or "1", options.until)
+        asked_seeds(sweep, options)
     if options.address is not None or options.dry_run:
         other = "--dry-run" if options.dry_run else "--address"
         raise InputError(Problem(rule="conflict", place="--submit", value=other, message=f"contradicts {other}"))
@@ -140,8 +140,7 @@ def _run_here(
     sweep = with_quoted(renamed(sweep, options.name) if options.name else sweep, options.quoted)
     priority = names_of_rows(only_rows(sweep, options.priority, "--priority")) if options.priority else frozenset()
     asked = Asked.of(options, words, program, name, started)
-    given = options.seeds or str(sweep.demo_seeds if options.store is None else sweep.seeds)
-    seeds = read_seeds(given, options.until)
+    seeds = asked_seeds(sweep, options)
     plan, trials = make_plan(
         sweep,
         store=asked.store,
@@ -164,6 +163,15 @@ def _run_here(
     config = {"recipe": recipes, "seeds": seeds.given, **data, "set": asked.settings}
     chosen = asked.run_options(sweep.name, sweep.title, config, priority=priority)
     return run_plan(plan, {cell.key: trials[cell.key] for cell in plan.cells}, chosen, asked.console, growth)
+
+
+def asked_seeds(sweep: Experiment | Collection, options: argparse.Namespace) -> Seeds:
+    """The seeds that the options ask for, or those of the sweep."""
+    rule, until = sweep.seed_rule, options.until
+    given = options.seeds or str(rule or (sweep.demo_seeds if options.store is None else sweep.seeds))
+    if rule is not None and until is None and not given.isdecimal():
+        until = str(rule.until)
+    return read_seeds(given, until)
 
 
 def _growing(
@@ -262,7 +270,7 @@ def _add_rows(group: argparse._ActionsContainer, sweep: Experiment | Collection)
     group.add_argument(
         "--quoted", metavar="DATA", help=f"also show the numbers that papers report for these data: {data}"
     )
-    add_seeds(group, sweep.seeds)
+    add_seeds(group, sweep.seed_rule or sweep.seeds)
 
 
 def _add_recordings(group: argparse._ActionsContainer, sweep: Sweep) -> None:

@@ -18,6 +18,7 @@ from sweeps.service.spec.texts import name_problems, text_problems
 if TYPE_CHECKING:
     from mucon.configuration import Config
     from sweeps.service.spec.recipe import Base
+    from sweeps.service.spec.seeds import SeedRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,7 @@ class Experiment:
         demo_base: the same for the demo recordings.
         seeds: default number of seeds.
         demo_seeds: default number of seeds for the demo recordings.
+        seed_rule: default rule by which the results decide the seeds of each row; None: all rows have as many.
         splits: default splits of the store.
         default_row: name of the row with which the others are compared; None for the row that leaves the base
             unchanged, see `with_default_row`.
@@ -56,6 +58,7 @@ class Experiment:
     demo_base: Base = DEMO
     seeds: int = 5
     demo_seeds: int = 2
+    seed_rule: SeedRule | None = None
     splits: tuple[str, ...] = ("1",)
     default_row: str | None = None
     figure: Figure | None = None
@@ -121,6 +124,7 @@ class Collection:
         experiments: the tables, each with its own base configuration.
         seeds: default number of seeds.
         demo_seeds: default number of seeds for the demo recordings.
+        seed_rule: default rule by which the results decide the seeds of each row; None: all rows have as many.
         splits: default splits of the store.
 
     Raises:
@@ -132,6 +136,7 @@ class Collection:
     experiments: tuple[Experiment, ...]
     seeds: int = 5
     demo_seeds: int = 2
+    seed_rule: SeedRule | None = None
     splits: tuple[str, ...] = ("1",)
 
     def __post_init__(self) -> None:

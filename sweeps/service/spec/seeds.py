@@ -55,23 +55,29 @@ class Seeds(NamedTuple):
         return f"{self.most} seeds" if self.rule is None else f"{self.rule.least} to {self.most} seeds per row"
 
 
-def read_seeds(text: str, until: str | None) -> Seeds:
-    """The values of `--seeds` and `--until`.
+def read_seeds(text: str, until: str | None, *, places: tuple[str, str] = ("--seeds", "--until")) -> Seeds:
+    """The values of `--seeds` and `--until`, or of the keys of a file.
 
     >>> read_seeds("5", None)
     Seeds(most=5, rule=None)
     >>> read_seeds("auto:3..15", "0.5")
     Seeds(most=15, rule=SeedRule(least=3, most=15, until=0.5))
 
+    Args:
+        text: the seeds.
+        until: the points; None: as many as by default.
+        places: names of both for problems.
+
     Raises:
         InputError: neither a number of seeds nor a range; no number of points, or points without a range.
     """
     problems: list[Problem] = []
+    of_seeds, of_until = places
     found = _RANGE.fullmatch(text)
     least, most = map(int, found.groups()) if found else (1, int(text) if text.isdecimal() else 0)
     if not (2 if found else 1) <= least <= most:
         expected = "a whole number, at least 1, or auto:MIN..MAX with 2 <= MIN <= MAX, such as auto:3..15"
-        problems.append(Problem(rule="range", place="--seeds", value=text, expected=expected))
+        problems.append(Problem(rule="range", place=of_seeds, value=text, expected=expected))
     points = UNTIL
     if until is not None:
         try:
@@ -79,10 +85,10 @@ def read_seeds(text: str, until: str | None) -> Seeds:
         except ValueError:
             points = math.nan
         if not 0 < points < math.inf:
-            problems.append(Problem(rule="range", place="--until", value=until, expected="a number of points above 0"))
+            problems.append(Problem(rule="range", place=of_until, value=until, expected="a number of points above 0"))
         elif text.isdecimal():
             message, hint = f"all rows have {text} seeds", "leave it out, or use --seeds auto:3..15"
-            problems.append(Problem(rule="conflict", place="--until", value=until, message=message, hint=hint))
+            problems.append(Problem(rule="conflict", place=of_until, value=until, message=message, hint=hint))
     if problems:
         raise InputError(problems)
     return Seeds(most, SeedRule(least=least, most=most, until=points) if found else None)

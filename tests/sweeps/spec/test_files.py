@@ -12,12 +12,14 @@ from mucon import recipes
 from mucon.cli import main as mucon
 from mucon.errors import InputError, Problem
 from sweeps.service.cli import main
+from sweeps.service.commands.run import asked_seeds, script_parser
 from sweeps.service.plan.plan import make_plan
 from sweeps.service.spec.columns import MUCON_COLUMNS
 from sweeps.service.spec.experiment import Collection, Experiment
 from sweeps.service.spec.figure import Figure
 from sweeps.service.spec.files.reading import read_experiment
 from sweeps.service.spec.recipe import Recipe, with_recipe
+from sweeps.service.spec.seeds import SeedRule, Seeds
 from sweeps.service.trials.results_folder import ResultsFolder
 from tests.helpers.refusals import ANY, refused
 from tests.sweeps import small
@@ -127,6 +129,19 @@ def test_rows_are_every_combination_of_variants_zip_and_grid(tmp_path: Path) -> 
     assert found.figure == Figure(kind="segmentations", recordings=("a", "b"))
 
 
+def test_the_results_may_decide_the_seeds_and_options_replace_the_rule(tmp_path: Path) -> None:
+    found = table(tmp_path, "seeds: auto:3..15\nuntil: 0.5\ngrid: {loss.smoothing: [0.05, 0.1]}")
+    assert found.seed_rule == SeedRule(least=3, most=15, until=0.5)
+
+    def seeds(*words: str) -> Seeds:
+        return asked_seeds(found, script_parser(found, None).parse([*words]))
+
+    assert seeds() == seeds("--store", "x") == Seeds(15, found.seed_rule)
+    assert seeds("--seeds", "4") == Seeds(4)
+    assert seeds("--seeds", "auto:2..4") == Seeds(4, SeedRule(least=2, most=4, until=0.5))
+    assert seeds("--until", "2") == Seeds(15, SeedRule(least=3, most=15, until=2.0))
+
+
 def test_what_is_left_out_is_as_in_the_packages_own_sweeps(tmp_path: Path) -> None:
     found = table(tmp_path, "grid: {loss.smoothing: [0.05, 0.1]}")
     assert (found.name, found.title, found.columns, found.splits) == ("mine", "mine", MUCON_COLUMNS, ("1",))
@@ -192,6 +207,9 @@ def test_what_is_left_out_is_as_in_the_packages_own_sweeps(tmp_path: Path) -> No
         ("{seeds: 0, variants: [{name: a}]}", "range", "seeds", 0),
         ("{seeds: yes, variants: [{name: a}]}", "type", "seeds", True),
         ("{seeds: [1, 2], variants: [{name: a}]}", "type", "seeds", [1, 2]),
+        ("{seeds: auto:5..3, variants: [{name: a}]}", "range", "seeds", "auto:5..3"),
+        ("{seeds: auto:3..5, until: 0, variants: [{name: a}]}", "range", "until", "0"),
+        ("{seeds: 3, until: 1.0, variants: [{name: a}]}", "conflict", "until", 1.0),
         ("{splits: [], variants: [{name: a}]}", "type", "splits", []),
         ("{splits: [1, 1], variants: [{name: a}]}", "duplicate", "splits", "1"),
         ("{metrics: mof, variants: [{name: a}]}", "type", "metrics", "mof"),

@@ -19,10 +19,11 @@ from sweeps.service.spec.files.metrics import columns_of
 from sweeps.service.spec.files.search import search_of
 from sweeps.service.spec.recipe import Recipe
 from sweeps.service.spec.search import Search
+from sweeps.service.spec.seeds import SeedRule, read_seeds
 from sweeps.service.spec.texts import name_problems
 
 COMMON_KEYS = ("title", "name", "recipe", "set", "seeds", "splits")
-KEYS = (*COMMON_KEYS, "variants", "zip", "grid", "metrics", "default", "figure", "search")
+KEYS = (*COMMON_KEYS, "until", "variants", "zip", "grid", "metrics", "default", "figure", "search")
 
 
 def sweep_of(content: object, *, stem: str, taken: Collection[str] = ()) -> Experiment | Search:
@@ -52,7 +53,8 @@ def sweep_of(content: object, *, stem: str, taken: Collection[str] = ()) -> Expe
     _check_values(problems, Recipe(recipe or "weak")(), common, rows)
     columns = columns_of(problems, content.get("metrics"))
     title = text_of(problems, content, "title", name)
-    seeds = _seeds(problems, content)
+    rule = _seed_rule(problems, content)
+    seeds = None if isinstance(content.get("seeds"), str) else _seeds(problems, content)
     splits = _splits(problems, content)
     default = text_of(problems, content, "default", "")
     figure = _figure(problems, content.get("figure"))
@@ -60,6 +62,7 @@ def sweep_of(content: object, *, stem: str, taken: Collection[str] = ()) -> Expe
         raise InputError(_distinct(problems))
     optional: dict[str, Any] = {"columns": columns} if columns else {}
     optional |= {"seeds": seeds, "demo_seeds": seeds} if seeds else {}
+    optional |= {"seed_rule": rule} if rule else {}
     optional |= {"figure": figure} if figure else {}
     return Experiment(
         name=name,
@@ -220,6 +223,25 @@ def name_taken(name: str) -> Problem:
     """The problem of a sweep that is named like an experiment of the package."""
     message = f"{name!r} is the name of an experiment of the package"
     return Problem(rule="duplicate", place="name", value=name, message=message, hint="choose another name")
+
+
+def _seed_rule(problems: list[Problem], content: Mapping[str, Any]) -> SeedRule | None:
+    """The rule for seeds in a file with `seeds: auto:MIN..MAX`; None in one with a number of seeds."""
+    seeds, until = content.get("seeds"), content.get("until")
+    if not isinstance(seeds, str):
+        if until is not None:
+            hint = "leave it out, or write seeds: auto:3..15"
+            message = "all rows have the same number of seeds"
+            problems.append(Problem(rule="conflict", place="until", value=until, message=message, hint=hint))
+        return None
+    try:
+        rule = read_seeds(seeds, None if until is None else str(until), places=("seeds", "until")).rule
+    except InputError as error:
+        problems.extend(error.problems)
+        return None
+    if rule is None:
+        problems.append(Problem(rule="type", place="seeds", value=seeds, expected="a number without quotes"))
+    return rule
 
 
 def _seeds(problems: list[Problem], content: Mapping[str, Any]) -> int | None:

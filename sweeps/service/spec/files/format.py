@@ -32,7 +32,8 @@ A sweep file in YAML; at least one of variants, zip and grid is required:
   grid:                               # settings whose values are all combined
     loss.smoothing: [0.05, 0.1, 0.2]
     mask.shape: [box, bell]
-  seeds: 3                            # seeds 1 to 3 (default: 5; 2 for the demo)
+  seeds: auto:3..15                   # or a number N: seeds 1 to N (default: 5; 2 for the demo), see --seeds
+  until: 1.0                          # only with auto, see --until
   splits: [1, 2]                      # or all (default: 1)
   metrics: [mof, frames.mof, f1_at_50]
   default: default, 30, 20, 0.1, box  # labels of the row with which the others are compared
@@ -40,8 +41,8 @@ A sweep file in YAML; at least one of variants, zip and grid is required:
 
 The rows are all combinations of variants, zip and grid.
 
-In place of variants, zip, grid, metrics, default and figure, a file may describe a search; title, name, recipe, set,
-seeds (the largest number per point) and splits are as above:
+In place of until, variants, zip, grid, metrics, default and figure, a file may describe a search; title, name, recipe,
+set, seeds (the largest number per point) and splits are as above:
 
   search:
     space:                            # at least one setting
