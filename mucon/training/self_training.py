@@ -152,13 +152,10 @@ class SelfTraining:
         if (progress.epoch, progress.step_in_epoch) <= (self.first, 0):
             return
         sizes = [len(transcript) for transcript in self.transcripts]
-        stored = state[LENGTHS].numpy() if LENGTHS in state else np.empty(0, np.int64)
-        lengths = np.split(stored, np.cumsum(sizes)[:-1])
-        if (
-            len(stored) != sum(sizes)
-            or (stored < 0).any()
-            or any(int(own.sum()) != video.n_frames for own, video in zip(lengths, self.videos, strict=True))
-        ):
+        stored = state.get(LENGTHS, torch.empty(0))
+        is_whole = stored.dtype == torch.int64 and stored.shape == (sum(sizes),) and not bool((stored < 0).any())
+        lengths = np.split(stored.numpy(), np.cumsum(sizes)[:-1]) if is_whole else []
+        if [int(own.sum()) for own in lengths] != [video.n_frames for video in self.videos]:
             message, hint = "no labels of the training videos, or others", "restore a copy of the checkpoint"
             raise InputError(Problem(rule="damaged", place=LENGTHS, message=message, hint=hint))
         self._use(lengths)

@@ -236,7 +236,11 @@ def of_other_videos(state: dict) -> dict:
     return {LENGTHS: state[LENGTHS].flip(0)}
 
 
-@pytest.mark.parametrize("change", [without, longer, negative, of_other_videos])
+def of_another_type(state: dict) -> dict:
+    return {LENGTHS: state[LENGTHS].float()}
+
+
+@pytest.mark.parametrize("change", [without, longer, negative, of_other_videos, of_another_type])
 def test_labels_that_do_not_fit_the_videos_are_refused(tmp_path: Path, change):
     with pytest.raises(Interrupted):
         train_small(tmp_path, CONFIG, should_stop=StopAfter(2 * N_VIDEOS))
