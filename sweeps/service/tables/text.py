@@ -96,16 +96,17 @@ def comma_separated(table: Table) -> str:
     """The table as CSV: values in full precision, one column for each of the `CSV_PARTS` of each score.
 
     See `column_names` for the names of the scores. The column `prediction` contains a row's own prediction, if any;
-    `collapsed` is the number of seeds that collapsed.
+    `collapsed` is the number of seeds that collapsed, and `decision` that of the rule for seeds, where there is one.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = column_names(table)
     heads = [f"{name}.{part}" for name in names for part in CSV_PARTS]
-    writer.writerow([*table.label_heads, "kind", "default", "prediction", "seeds", "collapsed", *heads])
+    writer.writerow([*table.label_heads, "kind", "default", "prediction", "seeds", "collapsed", "decision", *heads])
     for row in table.rows:
         values: list[object] = [row.kind, int(row.default), row.prediction or ""]
         values += ["", ""] if row.seeds is None else [str(row.seeds), len(row.collapsed_seeds)]
+        values += [row.decision or ""]
         scores = zip(table.columns, row.summaries, row.bold, row.against_default, row.against_best, strict=True)
         for column, summary, bold, against_default, against_best in scores:
             values += _parts(column.shown_unit, summary, bold, against_default, against_best)

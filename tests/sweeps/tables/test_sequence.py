@@ -77,6 +77,14 @@ def test_each_row_has_its_decision_with_the_interval_and_its_own_number_of_seeds
     assert table.notes.ranking == table.notes.differences == ()
 
 
+def test_the_csv_has_a_column_for_the_decision(tmp_path: Path) -> None:
+    plan = planted(tmp_path, {"default": 0.0, "better": 0.2})
+    rows = list(csv.DictReader(io.StringIO(comma_separated(Standing.of(plan).tables["rows"]))))
+    found = {row["Row"]: row["decision"] for row in rows if row["kind"] == "row"}
+    assert found == {name: str(decision or "") for name, decision in decisions(plan).items()}
+    assert found["better"] == "better"
+
+
 def test_nothing_is_tested_that_needs_a_fixed_number_of_seeds(tmp_path: Path) -> None:
     plan = planted(tmp_path, {"plain": 0.0, "up": 0.2})
     standing = Standing.of(plan)

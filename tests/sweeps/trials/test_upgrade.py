@@ -67,7 +67,7 @@ def numbers(table: Path) -> list[dict[str, str]]:
         rows = list(csv.DictReader(file))
     assert any(name.endswith(".mean") for name in rows[0])
     kept = {name for name in rows[0] if "." not in name or name.rpartition(".")[2] in ("mean", "std", "n")}
-    kept.discard("collapsed")  # earlier versions did not count it
+    kept -= {"collapsed", "decision"}  # earlier versions did not have them
     return [{name: row[name] for name in kept} for row in rows]
 
 
