@@ -31,8 +31,8 @@ class CdflLossConfig:
     Attributes:
         window: each boundary of the alignment may move by up to half of it, in frames; 0 keeps the alignment.
         step: frames between two places of a boundary.
-        discriminative: labels that compete with the true one of a segment, see `mucon.methods.cdfl.loss`. `none` has
-            the gradient of the released program, whose own rivals (`released`) have practically none.
+        discriminative: labels that compete with the true one of a segment, see `mucon.methods.cdfl.loss`. Deviation:
+            `none` by default; the released program has those of `released`.
         scale: `mean`: the loss is divided by the frames of the video. Deviation: the released program divides by 512
             (`published`), which makes the steps of short videos small.
 
@@ -73,6 +73,7 @@ class CdflConfig(AlignedConfig):
             "training.learning_rate": 0.01,
             "training.lr_drop_fraction": 0.6,
             "loss.scale": "published",
+            "loss.discriminative": "released",
         }
 
     def without_effect(self, labelled: bool | None) -> Iterator[str]:

@@ -28,9 +28,10 @@ def loss_terms(
     A path chooses a candidate for the end of each segment. Its energy is the sum of -log p over the frames, and a loss
     is the soft minimum -log sum exp(-energy) over all paths. For the rivals each segment of a path has several labels:
     `none` has no rivals (0). `released`: all labels, but one that is not better than the true one counts with energy 0,
-    as in the released program; since segments have large energies, the result has practically no gradient. `better`:
-    the true label and those that are at least as good. `all`: all labels. Neither loss contains priors of classes or
-    lengths.
+    as in the released program; energies of many frames of an undecided network are so large that only those count,
+    and the result has practically no gradient, while a decided network has better labels with small energies.
+    `better`: the true label and those that are at least as good. `all`: all labels. Neither loss contains priors of
+    classes or lengths.
 
     Args:
         log_probs: `[T, N]`.

@@ -85,7 +85,7 @@ def gradient(term: Tensor, logits: Tensor) -> float:
     return float(found.abs().max())
 
 
-def test_the_released_rivals_have_no_gradient_and_the_others_do():
+def test_the_released_rivals_have_no_gradient_while_the_network_is_undecided_and_the_others_do():
     transcript, lengths = [0, 2, 1, 3], [90, 120, 60, 100]
     logits = log_probs(sum(lengths), seed=3).requires_grad_()
     values = torch.log_softmax(logits, dim=1)
@@ -95,6 +95,14 @@ def test_the_released_rivals_have_no_gradient_and_the_others_do():
         sizes[kind] = gradient(rivals, logits) / gradient(valid, logits)
     assert sizes["released"] < 1e-12
     assert min(sizes["better"], sizes["all"]) > 0.1
+
+
+def test_the_released_rivals_have_a_gradient_where_a_better_label_has_a_small_energy():
+    logits = torch.zeros(60, N, dtype=torch.float64)
+    logits[:30, 0], logits[:30, 3], logits[30:, 2] = 6.0, 7.0, 9.0
+    logits.requires_grad_()
+    valid, rivals = terms(torch.log_softmax(logits, dim=1), [0, 2], [30, 30], "released")
+    assert gradient(rivals, logits) > 1e-6 * gradient(valid, logits)
 
 
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=12))

@@ -84,7 +84,10 @@ def test_a_step_learns_from_the_frames_of_its_video_and_from_drawn_ones(tmp_path
 
 @pytest.mark.parametrize(
     ("name", "iterations", "drop", "own"),
-    [("nnv", 10_000, 0.25, {"buffer.ratio": 25.0}), ("cdfl", 100_000, 0.6, {"loss.scale": "published"})],
+    [
+        ("nnv", 10_000, 0.25, {"buffer.ratio": 25.0}),
+        ("cdfl", 100_000, 0.6, {"loss.scale": "published", "loss.discriminative": "released"}),
+    ],
 )
 def test_the_published_schedule_has_the_iterations_of_the_released_program(
     name: str, iterations: int, drop: float, own: dict[str, object]
