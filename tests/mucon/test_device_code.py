@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
 import pytest
 import torch
 
 from mucon.extensions.soft_alignment import soft_alignment_loss
+from mucon.methods.cdfl.learner import CdflConfig, CdflLearner, CdflLossConfig
+from mucon.methods.cdfl.loss import Discriminative
+from mucon.methods.nnv import NnvConfig, NnvLearner
+from mucon.methods.window_gru.config import AlignedConfig
+from mucon.methods.window_gru.learner import Aligned, AlignedLearner
 from mucon.model import NetworkSize, build_model
 from mucon.training.extras import Extras
 from mucon.training.mucon_learner import parameter_groups
 from mucon.training.optimiser import Optimiser
 from mucon.training.step import FrameLabels, loss_vector, video_losses
-from tests.helpers.factories import small_config
+from tests.helpers.factories import VOCABULARY, make_video, small_config
 
 SIZE = NetworkSize(dim=5, n_actions=4, max_segments=9)
+RIVALS = get_args(Discriminative)
 VARIANTS = {
     "weak": {},
     "labelled": {"labelled": True},
@@ -75,6 +85,25 @@ def test_the_loss_of_soft_alignments_runs_on_tensors_that_have_no_values() -> No
     loss = soft_alignment_loss(log_probs, transcript, places, exist, 2.0)
     loss.backward()
     assert (loss.device.type, loss.dtype) == ("meta", torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("learner", "config"),
+    [(NnvLearner, NnvConfig()), *((CdflLearner, CdflConfig(loss=CdflLossConfig(discriminative=k))) for k in RIVALS)],
+)
+def test_a_step_from_an_alignment_runs_on_tensors_that_have_no_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, learner: type[AlignedLearner], config: AlignedConfig
+) -> None:
+    """The alignment runs on the CPU and reads the posteriors back; nothing else does."""
+    videos = [make_video("a", (0, 2, 1), (9, 12, 7)), make_video("b", (2, 1), (30, 9))]
+    one = learner("name", config, videos, VOCABULARY, tmp_path, torch.device("meta"), 5)
+    lengths = [np.array(video.lengths) for video in videos]
+    aligned = [Aligned(np.repeat(video.transcript, n), n) for video, n in zip(videos, lengths, strict=True)]
+    monkeypatch.setattr(one, "align", lambda index, *_: aligned[index])
+    for index in (0, 1):
+        features = torch.empty(videos[index].n_frames, 5, device="meta")
+        done = one.step(index, features, epoch=0, step=index, rate=0.01)
+        assert (done.device.type, done.shape) == ("meta", (len(learner.TERMS) + 1,))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
