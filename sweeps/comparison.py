@@ -40,8 +40,6 @@ SEGMENTATION = Experiment(
         Variant(labels=("MS-TCN++",), method="ms_tcn_pp", prediction="frames"),
         Variant(labels=("TCFPN",), method="tcfpn", prediction="frames"),
         Variant(labels=("ED-TCN",), method="ed_tcn", prediction="frames"),
-        Variant(labels=("HMM/RNN",), method="hmm_rnn", prediction="full"),
-        Variant(labels=("ECTC",), method="ectc", prediction="frames"),
     ),
     columns=(
         MOF,

@@ -95,4 +95,5 @@ def fitted_spreads(actions: Ints, frames: Ints, centres: Floats, n_actions: int)
     sums = np.bincount(actions, weights=squares, minlength=n_actions)
     counts = np.bincount(actions, minlength=n_actions)
     shrunk = (sums + PSEUDO_SEGMENTS * squares.mean()) / (counts + PSEUDO_SEGMENTS)
-    return np.clip(np.sqrt(np.maximum(shrunk, 0.0)), LEAST_SPREAD, MOST_SPREAD)
+    spreads: Floats = np.clip(np.sqrt(np.maximum(shrunk, 0.0)), LEAST_SPREAD, MOST_SPREAD)
+    return spreads
