@@ -42,6 +42,11 @@ def add(commands: Any) -> None:
     parser.add_argument("--metric", default="mof", metavar="NAME", help="metric that orders videos (default: mof)")
     parser.add_argument("--split", default="1", metavar="NAME", help="split of SWEEP:ROW (default: 1)")
     parser.add_argument("--store", type=Path, metavar="DIR", help="where runs are scored (default: where they trained)")
+    parser.add_argument(
+        "--part",
+        choices=("test", "validation"),
+        help="part on which runs are scored (default: validation for a run that leaves it out of its training)",
+    )
     parser.add_argument("--details", action="store_true", help="print whole lists")
     parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page with colour bars and matrices")
     parser.add_argument("--json", action="store_true", help="print one object instead of lines")
@@ -63,7 +68,8 @@ def run(options: argparse.Namespace) -> int:
         check_file(options.html, "--html")
     results = ResultsFolder.at(options.results)
     entrants = [
-        entrant(results, text, options.prediction, split=options.split, store=options.store) for text in options.models
+        entrant(results, text, options.prediction, split=options.split, store=options.store, part=options.part)
+        for text in options.models
     ]
     comparison = compare(entrants, options.metric)
     if options.html is not None:

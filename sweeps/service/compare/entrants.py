@@ -11,6 +11,9 @@ from mucon.checkpoint_files import exists, of_run, trained_on
 from mucon.configuration import DEFAULT_METHOD
 from mucon.errors import InputError, Problem, nearest
 from mucon.identity.trained_on import TrainedOn
+from mucon.videos import ScoredPart
+from storage import Store, StoreError
+from storage.held_out import held_out
 from sweeps.service.triage.naming import Place, places_of
 from sweeps.service.trials.folder import check_details
 from sweeps.service.trials.reading import TrialReading
@@ -114,6 +117,7 @@ def entrant(
     *,
     split: str = "1",
     store: Path | None = None,
+    part: ScoredPart | None = None,
 ) -> Entrant:
     """The trial, run, exported or registered model or row that a text names.
 
@@ -124,6 +128,8 @@ def entrant(
         prediction: the compared prediction; by default that of the row, else `full`, or the first one without it.
         split: split of a row.
         store: where a run is scored; by default the store it was trained on.
+        part: part of its split on which a run is scored; by default the validation part if that alone is missing among
+            its training recordings, else the test part.
 
     Raises:
         InputError: nothing has that name, nothing is evaluated yet, or there is no such prediction.
@@ -132,14 +138,14 @@ def entrant(
     if colon and (results.sweep(sweep) / "plan.json").exists():
         found = _row(results, text, sweep, row.strip(), split)
     else:
-        found = _alone(results, text, store)
+        found = _alone(results, text, store, part)
     chosen = replace(found, prediction=prediction or found.prediction)
     for training in found.trainings:
         _check_prediction(training, chosen.prediction)
     return chosen
 
 
-def _alone(results: ResultsFolder, text: str, store: Path | None) -> Entrant:
+def _alone(results: ResultsFolder, text: str, store: Path | None, part: ScoredPart | None) -> Entrant:
     """A trial with the other seeds of its row, or a model outside of results folders."""
     folder = Path(text)
     if text.startswith(REGISTERED):
@@ -151,7 +157,7 @@ def _alone(results: ResultsFolder, text: str, store: Path | None) -> Entrant:
     except InputError:
         if not exists(of_run(folder)):
             raise
-        scored = replace(_scored(folder, store), name=text)
+        scored = replace(_scored(folder, store, part), name=text)
         return Entrant(name=text, trainings=(scored,), prediction=_main(scored))
     result = reading.first_result
     if result is None:
@@ -251,8 +257,8 @@ def _training(reading: TrialReading, result: Mapping[str, Any]) -> Training:
     )
 
 
-def _scored(folder: Path, store: Path | None) -> Training:
-    """A run or an exported model, scored now on the test part of its split.
+def _scored(folder: Path, store: Path | None, part: ScoredPart | None) -> Training:
+    """A run or an exported model, scored now on a part of its split, see `entrant`.
 
     Raises:
         InputError: a damaged folder, or recordings that are not there or do not fit the model.
@@ -261,7 +267,7 @@ def _scored(folder: Path, store: Path | None) -> Training:
     from mucon.device import usable_cpus
     from mucon.evaluation import evaluate
     from mucon.library import load_predictor
-    from mucon.videos import check_same_data, videos_of, vocabulary_of
+    from mucon.videos import check_same_data, training_videos_of, videos_of, vocabulary_of
     from storage import open_store
 
     predictor = load_predictor(folder, "cpu")
@@ -272,11 +278,12 @@ def _scored(folder: Path, store: Path | None) -> Training:
         raise InputError(Problem(rule="missing", place=str(folder), message=message, hint=hint))
     opened, split = open_store(Path(place)), data.source.split
     check_same_data(predictor.vocabulary, predictor.dim, vocabulary_of(opened), opened.manifest.dim)
+    part = part or _part_for(data, opened, split)
     evaluation = evaluate(
         predictor,
-        videos_of(opened, split, "test"),
+        videos_of(opened, split, part),
         fps=opened.manifest.fps,
-        training_videos=videos_of(opened, split, "train"),
+        training_videos=training_videos_of(opened, split, part),
         threads=usable_cpus(),
     )
     actions = predictor.vocabulary.actions
@@ -291,12 +298,23 @@ def _scored(folder: Path, store: Path | None) -> Training:
     trial = {"method": predictor.method, "config": config, "split": split, "seed": config.get("seed")}
     return Training(
         name=str(folder),
-        trial={**trial, "part": "test", "store": str(opened.path)},
+        trial={**trial, "part": part, "store": str(opened.path)},
         environment={},
         result={**evaluation.to_dict(), "evaluation_version": mucon.EVALUATION},
         segments=segments.get,
         trained_on=data,
     )
+
+
+def _part_for(data: TrainedOn, store: Store, split: str) -> ScoredPart:
+    """The part for which a model was trained: it has learnt from all training recordings but those of that part."""
+    training = set(store.split(split, "train"))
+    left_out = training - set(data.recordings)
+    try:
+        is_held_out = set(data.recordings) < training and left_out == set(held_out(store, split).validation)
+    except StoreError:
+        is_held_out = False
+    return "validation" if is_held_out else "test"
 
 
 def _predictions(training: Training) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mucon.config import TrainConfig
+from storage import open_store
 from sweeps.service.cli import main
 from sweeps.service.compare.comparison import Comparison, compare
 from sweeps.service.compare.differences import KINDS
@@ -93,6 +94,31 @@ def test_a_run_is_scored_as_its_trial_was(trained: tuple[ResultsFolder, dict[str
     assert all(one.first == one.second for one in found.pairs[0].videos)
     assert found.entrants[1].first.segments("full") == found.entrants[0].segments
     assert not any(one.change for one in (*found.recalls, *found.confusions))
+
+
+def test_a_run_is_scored_on_the_part_for_which_its_trial_was_made_or_that_is_asked_for(
+    tiny_store: Path, tmp_path: Path
+) -> None:
+    results = ResultsFolder(tmp_path / "results")
+    _, trials = make_plan(
+        Experiment(name="one", title="One", label_titles=("Row",), variants=(Variant(labels=("a",)),)),
+        store=tiny_store,
+        base=lambda *_: TrainConfig(),
+        settings=small.TINY,
+        seeds=(1,),
+        splits=("1",),
+        results=results,
+        part="validation",
+    )
+    (trial,) = trials.values()
+    run_trial(trial, results, device="cpu")
+    run = str(results.trial(trial.identity).checkpoint_path)
+    found = compared(results, trial.identity, run)
+    assert [(one.kind, one.what) for one in found.differences] == [("machine", "environment")]
+    assert all(one.first == one.second for one in found.pairs[0].videos)
+    asked = entrant(results, run, part="test").first
+    assert asked.trial["part"] == "test"
+    assert {row["id"] for row in asked.result["per_video"]} == set(open_store(tiny_store).split("1", "test"))
 
 
 def test_the_command_writes_a_page_with_bars_and_prints_json(
