@@ -122,7 +122,10 @@ def _run_last_step(points: PointPlan, history: SearchHistory, options: Options, 
     say(console, f"\n{plan.name}: {plan.title}; the first look at the test part")
     status = run_plan(plan, trials, replace(options, info=info, budget=_rest(options.budget, points)), console)
     fresh = fresh_scores(plan, plan.read_results())
-    if fresh == history.fresh or status == EXIT_INTERRUPTED:
+    if status == EXIT_INTERRUPTED:
+        return status
+    if fresh == history.fresh:
+        write_report(Standing.of(points.plan))  # lacks the fresh scores if the plan of the last step was damaged
         return status
     with _writing(points, partial(say, console)) as writer:
         tracked = Tracked(points.plan.tracked, options.info, options.tracking_uri, partial(say, console))

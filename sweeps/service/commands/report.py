@@ -69,6 +69,7 @@ def _from_file(options: argparse.Namespace) -> int:
     from mucon.commands.outputs import check_folder
     from sweeps.service.exchange.rebuilt import NOT_REBUILT, rebuild
     from sweeps.service.report.report import present
+    from sweeps.service.report.search.findings import Findings
     from sweeps.service.trials.results_folder import ResultsFolder
     from sweeps.service.upkeep.trash import disk_errors
 
@@ -80,5 +81,7 @@ def _from_file(options: argparse.Namespace) -> int:
         with disk_errors(ResultsFolder.at(options.out)):
             written += rebuilt.write(options.out)
     places = [f"written:    {path}" for path in written if path.suffix != ".svg"]
-    present(rebuilt.standing, new_console(), [*places, f"not in {options.file}: {NOT_REBUILT}"])
+    search = rebuilt.file.search
+    findings = None if search is None else Findings(history=search)
+    present(rebuilt.standing, new_console(), [*places, f"not in {options.file}: {NOT_REBUILT}"], findings)
     return EXIT_OK

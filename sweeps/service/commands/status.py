@@ -16,6 +16,7 @@ from sweeps.service.text import clock, plain, say, wrapped
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from sweeps.service.report.search.progress import SearchProgress
     from sweeps.service.triage.status import CellStatus, SweepStatus
     from sweeps.service.trials.results_folder import ResultsFolder
 
@@ -33,10 +34,22 @@ class Look(NamedTuple):
     Attributes:
         found: the sweeps.
         unreadable: sweep -> why it cannot be read.
+        searches: sweep -> how far its search has come.
     """
 
     found: list[SweepStatus]
     unreadable: dict[str, str]
+    searches: dict[str, SearchProgress]
+
+    @classmethod
+    def of(cls, results: ResultsFolder, found: list[SweepStatus], unreadable: dict[str, str]) -> Look:
+        """The sweeps with the progress of those that are searches."""
+        from sweeps.service.report.search.progress import SearchProgress
+
+        progress = {status.name: SearchProgress.of(results, status.name) for status in found}
+        searches = {name: one for name, one in progress.items() if one is not None}
+        whole = [searches[one.name].with_it(one) if one.name in searches else one for one in found]
+        return cls(whole, unreadable, searches)
 
     @property
     def is_running(self) -> bool:
@@ -47,6 +60,7 @@ class Look(NamedTuple):
     def exit_status(self) -> int:
         """3 if a sweep has a trial without a result or cannot be read."""
         complete = not self.unreadable and all(status.is_complete for status in self.found)
+        complete &= all(search.is_complete for search in self.searches.values())
         return EXIT_OK if complete else EXIT_PARTIAL
 
 
@@ -97,7 +111,8 @@ def run(options: argparse.Namespace) -> int:
         return _explain(results, options)
 
     def look() -> Look:
-        return Look([sweep_status(results, name)], {}) if name else Look(*all_statuses(results))
+        found = ([sweep_status(results, name)], {}) if name else all_statuses(results)
+        return Look.of(results, *found)
 
     seen = look()
     if options.json:
@@ -134,7 +149,11 @@ def _as_json(seen: Look) -> dict[str, Any]:
     damaged = [{"name": name, "error": error} for name, error in seen.unreadable.items()]
     return {
         "format_version": FORMAT_VERSION,
-        "sweeps": [status.to_dict() for status in seen.found],
+        "sweeps": [
+            {**status.to_dict(), "search": search and search.to_dict()}
+            for status in seen.found
+            for search in [seen.searches.get(status.name)]
+        ],
         "unreadable": damaged,
     }
 
@@ -171,7 +190,7 @@ def _watch(look: Callable[[], Look], results: ResultsFolder, seconds: float, *, 
             return seen.exit_status
 
         def picture() -> Text:
-            lines = [*_lines(seen.found, results, with_cells=with_cells, running_first=True), *seen.unreadable.values()]
+            lines = [*_lines(seen, results, with_cells=with_cells, running_first=True), *seen.unreadable.values()]
             text = plain("\n".join(" ".join(line.split("\n")) for line in lines))
             text.no_wrap, text.overflow = True, "ellipsis"
             return text
@@ -190,7 +209,7 @@ def _watch(look: Callable[[], Look], results: ResultsFolder, seconds: float, *, 
 
 
 def _print(seen: Look, results: ResultsFolder, console: Console, *, with_cells: bool) -> None:
-    for line in _lines(seen.found, results, with_cells=with_cells):
+    for line in _lines(seen, results, with_cells=with_cells):
         _say(console, line)
     if not seen.found and not seen.unreadable:
         say(console, f"no sweep has run in {results.path}")
@@ -204,14 +223,14 @@ def _say(console: Console, line: str) -> None:
     say(console, "\n".join(lines))
 
 
-def _lines(
-    found: list[SweepStatus], results: ResultsFolder, *, with_cells: bool, running_first: bool = False
-) -> Iterator[str]:
+def _lines(seen: Look, results: ResultsFolder, *, with_cells: bool, running_first: bool = False) -> Iterator[str]:
     from sweeps.service.triage.failures import failure_lines
 
-    width = max((len(status.name) for status in found), default=0)
-    for status in found:
+    width = max((len(status.name) for status in seen.found), default=0)
+    for status in seen.found:
         yield f"{status.name:<{width}}  {status.state:<10}  {_progress(status)}{_time(status)}"
+        if status.name in seen.searches:
+            yield f"  {seen.searches[status.name].line()}"
         if with_cells:
             tables = len({cell.table for cell in status.cells})
             cells = list(status.cells)

@@ -20,7 +20,7 @@ from sweeps.service.report.page import make_page
 from sweeps.service.report.search.findings import Findings, page_name
 from sweeps.service.report.search.gathering import findings_of, is_search
 from sweeps.service.report.search.report import write_search_report
-from sweeps.service.report.search.texts import search_lines, search_metrics
+from sweeps.service.report.search.texts import fresh_lines, search_lines, search_metrics
 from sweeps.service.report.trainings import read_trainings
 from sweeps.service.tables.best import best_lines, command_lines, outcome_of
 from sweeps.service.tables.latex import latex
@@ -67,9 +67,11 @@ def write_report(standing: Standing, findings: Findings | None = None) -> dict[s
     write_live(plan.folder, text)
     files = {**write_tables(standing, plan.folder), **figures, page.name: page}
     if is_search(plan):
-        files |= _write_search(plan, findings or findings_of(plan))
+        findings = findings or findings_of(plan)
+        files |= _write_search(plan, findings)
     write_known(plan.folder, standing.results)
-    write_current(plan.folder, shows, files)
+    if findings is None or not findings.damage:
+        write_current(plan.folder, shows, files)
     return files
 
 
@@ -123,6 +125,8 @@ def present_search(findings: Findings, console: Console) -> None:
     if findings.optimism is not None:
         console.print(for_terminal(findings.optimism, console))
         lines = [*findings.optimism.notes, *lines]
+    elif findings.history.fresh:
+        lines += fresh_lines(findings)
     for line in lines:
         say(console, "\n".join(wrapped(line, width)))
 

@@ -26,6 +26,7 @@ from sweeps.service.exchange.layout import CONTENT_KEY, DIGEST_KEY, digest_of
 from sweeps.service.exchange.rebuilt import rebuild
 from sweeps.service.exchange.writing import shared_plan
 from sweeps.service.plan.plan import Plan, read_plan
+from sweeps.service.report.search.findings import Findings
 from sweeps.service.search.points import read_history, write_history
 from sweeps.service.spec.seeds import SeedRule
 from sweeps.service.tables.standing import Standing
@@ -297,12 +298,18 @@ def test_tables_of_every_kind_of_plan_come_back(light: Plan, of: dict[str, Any])
     assert found != Standing.of(light).tables[light.name]
 
 
-def test_the_points_of_a_search_are_in_the_file(light: Plan, tmp_path: Path) -> None:
+def test_the_points_of_a_search_are_in_the_file_and_printed_from_it(
+    light: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_history(light.folder, HISTORY)
     file = tmp_path / "search.parquet"
     assert call("export-results", light.name, "--to", file, "--results", light.results.path) == 3
     assert list(rebuild(file, with_figures=False).write(tmp_path / "out"))[-1].name == "search.json"
     assert read_history(tmp_path / "out") == HISTORY
+    assert main(arguments=["report", "--from", str(file)]) == 0
+    printed = capsys.readouterr().out
+    assert f"search: {Findings(history=HISTORY).progress}" in printed
+    assert all(f"fresh:    point {number}, " in printed for number in HISTORY.fresh)
     hostile = forged(file, tmp_path / "hostile.parquet", lambda content: content["search"].update(points=[1]))
     with refused("damaged", str(hostile), n=1):
         rebuild(hostile, with_figures=False)

@@ -25,6 +25,24 @@ def search_lines(findings: Findings) -> list[str]:
     return [*lines, f"study:      {dashboard_command(findings.storage)}"] if findings.storage else lines
 
 
+def fresh_lines(findings: Findings) -> list[str]:
+    """The fresh scores of the last step, where its table is not at hand; the best point of the search first."""
+    (objective, *_), history = findings.objectives, findings.history
+    known = [number for number in (*history.best, *history.fresh) if number in history.fresh]
+    scores = {number: Summary.of(list(history.fresh[number].values())) for number in dict.fromkeys(known)}
+    return [
+        f"  {'fresh:':<9} point {number}, {objective['title']} {_text(score, objective)} on the test part "
+        f"({_seeds(len(history.fresh[number]))})"
+        for number, score in scores.items()
+    ]
+
+
+def best_point(findings: Findings) -> str:
+    """The best point with scores and what differs from the default; empty without one."""
+    found = [f"{_point(findings, one)}: {settings_text(findings.changed(one))}" for one in findings.chosen[:1]]
+    return "".join(found)
+
+
 def markdown(findings: Findings) -> str:
     """The best points, for the description of the sweep's run."""
     heads = [

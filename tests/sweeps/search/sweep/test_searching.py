@@ -15,7 +15,7 @@ from sweeps.service.run.budget.limits import Budget, Limit
 from sweeps.service.search.points import read_history
 from sweeps.service.search.sweep.last_step import final_plan
 from sweeps.service.searching import _rest
-from sweeps.service.trials import lease
+from sweeps.service.trials import known_results, lease
 from sweeps.service.trials.results_folder import STOP_FILE, ResultsFolder
 from tests.helpers.planted_searches import Planted, ground_of, plant, rate_score, search_of
 from tests.sweeps.small import TINY
@@ -79,8 +79,9 @@ def test_a_search_that_another_process_runs_and_one_with_another_space_are_refus
 
 
 def test_a_damaged_plan_of_the_last_step_is_made_again_by_the_same_command(
-    planted: Planted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    planted: Planted, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(known_results, "SETTLED_SECONDS", 0.0)
     line = words(planted, tmp_path)
     assert main(None, line) == 0
     table = planted.points.folder / "planted_optimism.csv"
@@ -92,8 +93,40 @@ def test_a_damaged_plan_of_the_last_step_is_made_again_by_the_same_command(
     assert str(plan) in capsys.readouterr().out
     assert main(None, line) == 0
     assert json.loads(plan.read_text())["name"] == "planted_final"
-    assert main(arguments=["report", "planted", "--results", str(tmp_path / "results")]) == 0
     assert table.read_bytes() == before
+
+
+def test_status_has_points_best_and_last_step_of_a_search(
+    planted: Planted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = tmp_path / "results"
+    line = ["status", "planted", "--results", str(results)]
+
+    def search() -> dict[str, Any]:
+        capsys.readouterr()
+        main(arguments=[*line, "--json"])
+        (sweep,) = json.loads(capsys.readouterr().out)["sweeps"]
+        return {**sweep["search"], "state": sweep["state"]}
+
+    planted.points.plan.write()
+    before = search()
+    assert (before["trials"], before["points"], before["fresh"]) == (5, {"complete": 5}, 0)
+    assert (before["complete"], before["state"]) == (False, "incomplete"), "the last step is still to come"
+    assert main(arguments=line) == 3
+    with lease.acquire(ResultsFolder.at(results).running("planted_final")) or pytest.fail("free"):
+        assert search()["state"] == "running"
+    best = planted.queue.history().record(planted.queue.history().best[0])
+    assert before["best"]["mean"] == list(best.mean)
+    assert (before["best"]["point"], before["best"]["seeds"]) == (best.point.number, best.n)
+    assert main(None, words(planted, tmp_path)) == 0
+    capsys.readouterr()
+    assert main(arguments=line) == 0
+    assert f"best: point {best.point.number}, MoF" in capsys.readouterr().out
+    after = search()
+    assert (after["complete"], after["fresh"], after["state"]) == (True, 3, "finished")
+    (planted.points.folder / "search.json").write_text("{")
+    assert main(arguments=line) == 3
+    assert "search.json" in search()["damage"]
 
 
 def test_a_stop_between_the_search_and_its_last_step_is_obeyed_and_the_last_step_is_stopped_by_both_names(
