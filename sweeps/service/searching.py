@@ -20,7 +20,7 @@ from sweeps.service.report.search.gathering import findings_of
 from sweeps.service.run.budget.limits import Budget, Limit
 from sweeps.service.run.budget.usage import Usage, read_all_usage
 from sweeps.service.run.resources import Placement
-from sweeps.service.search.points import STUDY, SearchHistory, write_history
+from sweeps.service.search.points import SearchHistory, study_place, write_history
 from sweeps.service.search.queue import SearchQueue
 from sweeps.service.search.study import Study
 from sweeps.service.search.sweep.last_step import final_plan, fresh_scores
@@ -38,7 +38,12 @@ CLUSTER_SLOTS = 16
 
 
 def run_search(
-    points: PointPlan, options: Options, placement: Placement, warm_start: Sequence[str], console: Console
+    points: PointPlan,
+    options: Options,
+    placement: Placement,
+    warm_start: Sequence[str],
+    console: Console,
+    storage: str | None = None,
 ) -> int:
     """Runs what is missing of a search and of its last step; writes and prints the tables of both.
 
@@ -48,6 +53,7 @@ def run_search(
         placement: where trials run.
         warm_start: names of sweeps from whose scores it starts.
         console: where progress and tables are printed.
+        storage: address of a database for the study; it may contain a secret. None: a file.
 
     Returns:
         The exit status, see `run_plan`; 3 also if the budget has ended the search before its last point.
@@ -58,7 +64,7 @@ def run_search(
     tell = partial(say, console)
     try:
         with _writing(points, tell) as writer:
-            growth = _opened(points, options, placement, warm_start, writer, tell)
+            growth = _opened(points, options, placement, warm_start, storage, writer, tell)
             status = run_plan(points.plan, points.trials, options, console, growth, is_held=True)
             is_asked_to_stop = (points.ground.results.running(points.search.name) / STOP_FILE).exists()
         if not growth.has_ended:
@@ -88,6 +94,7 @@ def _opened(
     options: Options,
     placement: Placement,
     warm_start: Sequence[str],
+    storage: str | None,
     writer: Writer,
     tell: Callable[[str], None],
 ) -> SearchGrowth:
@@ -95,7 +102,7 @@ def _opened(
     known = known_points(points, warm_start)
     base = flatten(points.base.to_dict())
     points.folder.mkdir(parents=True, exist_ok=True)
-    study = Study(points.folder / STUDY, points.search, points.context, writer)
+    study = Study(study_place(points.folder, storage, writer), points.search, points.context, writer)
     queue = SearchQueue(points.search, study, points.key, base=base, known=known)
     if warm_start:
         n = len(known) - len(queue.outside)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
+import psycopg2
+import pytest
+
 from sweeps.service.search.points import SearchHistory
+from sweeps.service.triage.causes import UnwritableError
+from tests.helpers.services import PostgreSQL
 from tests.helpers.simulated_searches import NESTED, queue_on, run, search_of
 
 ROOT = Path(__file__).parents[2]
@@ -64,5 +70,28 @@ def test_a_search_on_a_full_disk_stops_with_a_whole_study_and_continues(tmp_path
         assert study.stat().st_size < limit
         assert study.read_bytes().endswith(b"}\n")
     queue = queue_on(study, SEARCH)
+    run(queue)
+    assert queue.history() == undisturbed(tmp_path)
+
+
+@pytest.mark.service
+def test_a_study_in_postgresql_survives_a_restart_and_an_outage_of_the_server(
+    postgresql: PostgreSQL, tmp_path: Path
+) -> None:
+    with contextlib.closing(psycopg2.connect(postgresql.uri.replace("+psycopg2", ""))) as connection:
+        connection.autocommit = True
+        connection.cursor().execute("CREATE DATABASE studies")
+    url = postgresql.uri.replace("/mlflow", "/studies").replace("sweep@", "sweep:s3cret-word@")
+    queue = queue_on(url, SEARCH)
+    run(queue, most=4)
+    postgresql.stop()
+    with pytest.raises(UnwritableError) as outage:
+        run(queue)
+    assert "s3cret" not in str(outage.value)
+    postgresql.start()
+    queue = queue_on(url, SEARCH)
+    run(queue, most=3)
+    postgresql.stop()
+    postgresql.start()
     run(queue)
     assert queue.history() == undisturbed(tmp_path)

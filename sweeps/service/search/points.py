@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from mucon.errors import InputError, Problem
 from storage.fencing import ALONE, Writer
 from sweeps.service.search.contradictions import contradiction
+from sweeps.service.text import redacted
 from sweeps.service.trials.json_files import ANY_KEY, NUMBER, damaged, misfit, read_json, write_json
 
 FINAL = "_final"
@@ -19,7 +21,10 @@ State = Literal["running", "complete", "stopped", "failed", "infeasible"]
 FILE = "search.json"
 STUDY = "study.journal"
 """Name of the file of a study, beside `FILE`; `optuna-dashboard` opens it."""
+STORAGE_FILE = "study.json"
+"""Name of the file with the address of the database of a study, if it is in one."""
 FORMAT_VERSION = 1
+STORAGE_HINT = "write the address of the database into it, without its password"
 HINT = "run the search again; no trial is lost"
 
 
@@ -268,6 +273,40 @@ def _from_dict(value: Mapping[str, Any], place: str) -> PointRecord:
         violations=tuple(value["violations"]),
         reason=value["reason"],
     )
+
+
+def recorded_storage(folder: Path) -> str:
+    """The address of the database with the study of a search, without a password; empty for one in a file.
+
+    Raises:
+        InputError: its record is damaged.
+    """
+    path = folder / STORAGE_FILE
+    return str(read_json(path, hint=STORAGE_HINT, shape={"storage": str})["storage"]) if path.exists() else ""
+
+
+def study_place(folder: Path, url: str | None, writer: Writer = ALONE) -> Path | str:
+    """Where the study of a search is: in a database, which is recorded, or in a file of its folder.
+
+    Args:
+        folder: directory of the search.
+        url: address of the database; None: the file.
+        writer: writes the record.
+
+    Raises:
+        InputError: an earlier run of the search had its study elsewhere.
+    """
+    earlier = recorded_storage(folder) or (str(folder / STUDY) if (folder / STUDY).exists() else "")
+    given = str(folder / STUDY) if url is None else redacted(url)
+    if earlier and earlier != given:
+        message = f"the study of this search is {earlier}"
+        hint = "name the same place, or give the search another name"
+        raise InputError(Problem(rule="conflict", place="--study-storage", value=given, message=message, hint=hint))
+    if url is None:
+        return folder / STUDY
+    if not earlier:
+        write_json(folder / STORAGE_FILE, {"storage": given}, writer)
+    return url
 
 
 def write_history(folder: Path, history: SearchHistory, writer: Writer = ALONE) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import optuna
+from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, InMemoryStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
@@ -22,6 +24,7 @@ from sweeps.service.search.points import Measured, Origin
 from sweeps.service.search.space import Settings, description, ordered, suggested_value, value_of
 from sweeps.service.spec.search import Sampler, Search, active_paths
 from sweeps.service.text import redacted
+from sweeps.service.triage.causes import UnwritableError
 from sweeps.service.trials.json_files import NUMBER, misfit
 
 _SEARCH = "search"
@@ -96,16 +99,16 @@ class Study:
     """A study in a file or a database, and its copy in memory on which suggestions are drawn.
 
     A suggestion is drawn in memory and then written whole: a kill leaves it either in the study or out of it. Methods
-    raise `OSError` or an error of the database if something cannot be written; the search then has to be opened again.
+    raise `OSError` if something cannot be written; the search then has to be opened again.
 
     Args:
         place: the file, whose folder exists, or the URL of a database.
         search: the search.
         context: further facts on which the scores depend: base configuration, data, part.
-        writer: the right to write the file.
+        writer: the right to write the study.
 
     Raises:
-        InputError: the study is damaged or of another search.
+        InputError: the study is damaged or of another search, or its database cannot be used.
         SupersededError: another process has taken over.
     """
 
@@ -114,18 +117,35 @@ class Study:
     ) -> None:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._place, self._search, self._paths = redacted(str(place)), search, ordered(search.space)
-        self._storage = journal_file.open_journal(place, writer) if isinstance(place, Path) else _database(place)
+        self._database = None if isinstance(place, Path) else self._place
+        self._writer = writer
+        self._storage = journal_file.open_journal(place, writer) if isinstance(place, Path) else _connected(place)
         self._directions = [
             StudyDirection.MAXIMIZE if one.higher_is_better else StudyDirection.MINIMIZE for one in search.objectives
         ]
-        self._id = self._opened(
-            {**description(search, search.trials), "context": json.loads(json.dumps(context or {}))}
-        )
+        with self._writing():
+            self._id = self._opened(
+                {**description(search, search.trials), "context": json.loads(json.dumps(context or {}))}
+            )
         self._memory: BaseStorage = InMemoryStorage()
         self._drawing = optuna.create_study(storage=self._memory, directions=self._directions)
         self._drawn: int | None = None
         self._ids: list[int] = []
-        self.recorded = tuple(self._copied())
+        with self._writing():
+            self.recorded = tuple(self._copied())
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Confirms the right to write into a database, and turns its errors into one that ends the run; see causes."""
+        if self._database is None:  # the file does both itself
+            yield
+            return
+        self._writer.confirm()
+        try:
+            yield
+        except (SQLAlchemyError, StorageInternalError) as error:
+            said = str(error.__cause__ or error).splitlines()[0]
+            raise UnwritableError(f"the study in {self._database} cannot be written ({redacted(said)})") from error
 
     def _opened(self, described: dict[str, Any]) -> int:
         """The identity of the study in its storage; the study is created if it is missing."""
@@ -244,9 +264,11 @@ class Study:
             },
             constraints=_constraints(ending) if ending else None,
         )
-        self._keep_generations()
-        self._ids.append(self._storage.create_new_trial(self._id, trial))
-        if self._storage.get_trial_number_from_id(self._ids[-1]) != number:
+        with self._writing():
+            self._keep_generations()
+            self._ids.append(self._storage.create_new_trial(self._id, trial))
+            written = self._storage.get_trial_number_from_id(self._ids[-1])
+        if written != number:
             message = "another program has added trials to this study"
             raise InputError(Problem(rule="conflict", place=self._place, value=number, message=message))
         if drawn is None:
@@ -272,17 +294,19 @@ class Study:
             result: how it ended.
             shown: step and value of the trial's curve, which the sampler sees if the trial is stopped.
         """
-        if shown:
-            self._storage.set_trial_intermediate_value(self._ids[number], *shown)
-            if self._is_open(number):
-                self._memory.set_trial_intermediate_value(number, *shown)
-        self._storage.set_trial_user_attr(self._ids[number], _name(result), _attribute(order, result))
+        with self._writing():
+            if shown:
+                self._storage.set_trial_intermediate_value(self._ids[number], *shown)
+                if self._is_open(number):
+                    self._memory.set_trial_intermediate_value(number, *shown)
+            self._storage.set_trial_user_attr(self._ids[number], _name(result), _attribute(order, result))
 
     def end(self, number: int, ending: Ending) -> None:
         """Ends a trial."""
-        for name, note in ending.notes.items():
-            self._storage.set_trial_user_attr(self._ids[number], name, note)
-        self._write_ending(self._storage, self._ids[number], ending)
+        with self._writing():
+            for name, note in ending.notes.items():
+                self._storage.set_trial_user_attr(self._ids[number], name, note)
+            self._write_ending(self._storage, self._ids[number], ending)
         if self._is_open(number):
             self._write_ending(self._memory, number, _as_seen(ending))
 
@@ -296,12 +320,15 @@ class Study:
         storage.set_trial_state_values(identity, ending.state, ending.values)
 
 
-def _database(url: str) -> BaseStorage:
+def _connected(url: str) -> BaseStorage:
+    """The database at an address; one that is started again in the middle is connected to again."""
     try:
-        return optuna.storages.RDBStorage(url)
-    except (ImportError, SQLAlchemyError) as error:
+        return optuna.storages.RDBStorage(url, engine_kwargs={"pool_pre_ping": True})
+    except (ImportError, RuntimeError, SQLAlchemyError, StorageInternalError) as error:  # RuntimeError: of MLflow, say
         message = f"this database cannot be used ({redacted(str(error).splitlines()[0])})"
-        hint = "give a URL like postgresql+psycopg2://USER@HOST/NAME, or leave it out for a file"
+        hint = (
+            "give a URL like postgresql+psycopg2://USER@HOST/NAME of a database of its own, or leave it out for a file"
+        )
         problem = Problem(rule="unreachable", place=redacted(url), value=redacted(url), message=message, hint=hint)
         raise InputError(problem) from None
 

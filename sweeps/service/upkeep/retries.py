@@ -8,7 +8,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 
 from mucon.errors import InputError, Problem
@@ -140,9 +140,13 @@ def rerun_of(results: ResultsFolder, name: str, given: Mapping[str, str]) -> Rer
     last = {**given, "--results": str(results.path)}
     replaced = {*last, "--notify", *(["--tracking"] if "--tracking-uri" in given else [])}
     known = _without(rerun.words, replaced)
-    if any(HIDDEN in word for word in known):
-        message, hint = "the password of the recorded address is not stored", "pass the whole address"
-        raise InputError(Problem(rule="missing", place="--tracking-uri", message=message, hint=hint))
+    for option, word in pairwise(("", *known)):
+        if HIDDEN in word:
+            message, hint = "the password of the recorded address is not stored", "pass the whole address"
+            if option == "--study-storage":
+                hint = "run the command of the search with the whole address, or store the password in ~/.pgpass"
+            place = option if option.startswith("--") else "--tracking-uri"
+            raise InputError(Problem(rule="missing", place=place, message=message, hint=hint))
     words = (*known, *(word for option in last.items() for word in option))
     return Rerun(sweep=rerun.sweep, words=words, folder=rerun.folder)
 

@@ -24,7 +24,7 @@ def disk_errors(results: ResultsFolder) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        message, hint = f"cannot be changed ({error.strerror})", "make room or make it writable, and try again"
+        message, hint = f"cannot be changed ({error.strerror or error})", "make room or make it writable, and try again"
         place = str(error.filename or results.path)
         raise InputError(
             Problem(rule="unwritable", place=place, value=error.errno, message=message, hint=hint)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
+import sqlite3
 import subprocess
 import sys
 import warnings
@@ -182,6 +184,15 @@ def test_a_database_that_cannot_be_used_is_one_problem_without_its_password(url:
     with refused("unreachable", url[:8], n=1) as refusal:
         Study(url, search_of())
     assert "secret" not in str(refusal.problems[0])
+
+
+def test_a_database_with_tables_of_another_program_is_refused(folder: Path):
+    with contextlib.closing(sqlite3.connect(folder / "other.db")) as other:
+        other.execute("CREATE TABLE alembic_version (version_num VARCHAR(32))")
+        other.execute("INSERT INTO alembic_version VALUES ('0584bdc529eb')")
+        other.commit()
+    with refused("unreachable", "sqlite", n=1):
+        Study(f"sqlite:///{folder}/other.db", search_of())
 
 
 def test_the_lock_of_a_killed_process_is_removed(folder: Path):

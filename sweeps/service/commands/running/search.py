@@ -9,7 +9,7 @@ from rich.console import Console
 
 from mucon.errors import EXIT_OK
 from sweeps.service.commands.running.asked import Asked, base_of, print_notes
-from sweeps.service.commands.running.search_options import asked_search
+from sweeps.service.commands.running.search_options import asked_search, study_storage
 from sweeps.service.plan.plan import FILE as PLAN_FILE
 from sweeps.service.plan.plan import read_plan
 from sweeps.service.report.search.gathering import held_out
@@ -49,7 +49,7 @@ def run_search_here(
     config = {"recipe": recipe_name(base), "seeds": search.seeds, "splits": list(points.splits)}
     config |= {"store": str(asked.store), "set": asked.settings, "trials": search.trials, "sampler": search.sampler}
     chosen = asked.run_options(search.name, search.title, config)
-    return run_search(points, chosen, asked.placement, options.warm_start, asked.console)
+    return run_search(points, chosen, asked.placement, options.warm_start, asked.console, study_storage(options))
 
 
 def _print_header(points: PointPlan, recipe: str, budget: Budget, console: Console) -> None:

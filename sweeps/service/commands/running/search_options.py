@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -10,6 +11,8 @@ from mucon.errors import InputError
 from sweeps.service.commands.options import at_least
 from sweeps.service.spec.search import PARTS, Sampler, Search, other_part
 
+STORAGE = "MUCON_STUDY_STORAGE"
+"""Variable with the address of the database for studies, which may contain a password."""
 SEED_LIMIT = 2**32 - 1
 """Largest seed of a sampler."""
 
@@ -64,7 +67,18 @@ def add_search(group: argparse._ActionsContainer, search: Search) -> None:
         metavar="NAME",
         help="sweeps or searches of the results folder whose scores on the validation part the search starts from",
     )
+    option(
+        "--study-storage",
+        metavar="URL",
+        help="database for the study of Optuna, such as postgresql+psycopg2://USER@HOST/NAME "
+        f"(default: ${STORAGE}, else a file in the folder of the search)",
+    )
     option("--part", default=search.part, help=argparse.SUPPRESS)
+
+
+def study_storage(options: argparse.Namespace) -> str | None:
+    """The address of the database for the study; None: a file. It may contain a secret."""
+    return options.study_storage or os.environ.get(STORAGE) or None
 
 
 def asked_search(search: Search, options: argparse.Namespace) -> Search:

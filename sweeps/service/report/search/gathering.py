@@ -10,7 +10,7 @@ from sweeps.service.plan.plan import FILE as PLAN_FILE
 from sweeps.service.plan.plan import Plan, read_plan
 from sweeps.service.plan.recordings import validation_lines
 from sweeps.service.report.search.findings import Findings
-from sweeps.service.search.points import FILE, STUDY, SearchHistory, final_name, read_history
+from sweeps.service.search.points import FILE, STUDY, SearchHistory, final_name, read_history, recorded_storage
 from sweeps.service.search.sweep.optimism import comma_separated, fresh_points, optimism_table
 from sweeps.service.tables.latex import latex
 from sweeps.service.tables.standing import Standing
@@ -32,7 +32,8 @@ def findings_of(plan: Plan) -> Findings:
     """
     history = read_history(plan.folder)
     study = plan.folder / STUDY
-    findings = Findings(history=history, held_out=held_out(plan), storage=str(study) if study.exists() else "")
+    storage = recorded_storage(plan.folder) or (str(study) if study.exists() else "")
+    findings = Findings(history=history, held_out=held_out(plan), storage=storage)
     try:
         return replace(findings, **_optimism(plan, history)) if history.fresh else findings
     except InputError as error:

@@ -43,7 +43,9 @@ def words(planted: Planted, folder: Path) -> list[str]:
     """The command line of the same search from a file."""
     file = folder / "planted.yaml"
     search = {"space": SPACE, "trials": 5, "best": 2, "fresh_seeds": 3}
-    file.write_text(yaml.safe_dump({"title": "Planted", "seeds": 2, "set": dict(TINY), "search": search}))
+    file.write_text(
+        yaml.safe_dump({"title": "Planted", "seeds": 2, "set": dict(TINY), "search": search}, sort_keys=False)
+    )
     ground = planted.points.ground
     line = ["run", str(file), "--store", str(ground.store), "--results", str(ground.results.path), "--device", "cpu"]
     return [*line, "--tracking", "off", "--max-concurrent", "1"]
@@ -127,6 +129,26 @@ def test_status_has_points_best_and_last_step_of_a_search(
     (planted.points.folder / "search.json").write_text("{")
     assert main(arguments=line) == 3
     assert "search.json" in search()["damage"]
+
+
+def test_the_study_may_be_in_a_database_whose_password_is_nowhere_in_the_folder(
+    planted: Planted, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (planted.points.folder / "study.journal").unlink()  # that of the fixture
+    line, folder = words(planted, tmp_path), planted.points.folder
+    url = f"sqlite:///{tmp_path}/studies.db?password=s3cret-word"
+    assert main(None, [*line, "--study-storage", url]) == 0
+    printed = capsys.readouterr().out
+    assert f"optuna-dashboard 'sqlite:///{tmp_path}/studies.db?password=***'" in printed
+    assert not (folder / "study.journal").exists()
+    assert read_history(folder).records == planted.queue.history().records
+    assert main(None, line) == 2, "it would be another study"
+    assert "--study-storage" in capsys.readouterr().err
+    monkeypatch.setenv("MUCON_STUDY_STORAGE", url)
+    assert main(None, line) == 0
+    texts = [path.read_bytes() for path in (tmp_path / "results").rglob("*") if path.is_file()]
+    assert not [text for text in texts if b"s3cret" in text]
+    assert "s3cret" not in capsys.readouterr().out
 
 
 def test_a_stop_between_the_search_and_its_last_step_is_obeyed_and_the_last_step_is_stopped_by_both_names(
