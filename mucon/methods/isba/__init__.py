@@ -2,8 +2,10 @@
 
 From the paper and the released program: soft targets from tokens, weights of the classes, one more token per boundary
 and loop, the stop rule on the set of actions, the argmax of the frames, and alignment by refinement.
-Deviations: ten loops of 30 epochs that continue with their weights, and Adam; `training.schedule=published` has up to
-twenty loops of 100 epochs, each with a new network. The network's deviations are in `mucon.methods.encoder_decoder`.
+Deviations: a loop is one epoch and continues with the weights of the one before, because a network that is trained for
+long on the same targets fits their borders in short recordings, and the borders move no more; Adam.
+`training.schedule=published` has up to twenty loops of 100 epochs, each with a new network. The deviations of the
+network are in `mucon.methods.encoder_decoder`.
 
 Source: Ding and Xu, "Weakly-supervised action segmentation with iterative soft boundary assignment", CVPR 2018.
 """

@@ -18,6 +18,7 @@ class BoundaryConfig:
 
     Attributes:
         loops: loops into which the epochs are divided; one for each epoch if there are fewer epochs.
+            Deviation: by default each epoch is a loop, see `mucon.methods.isba`.
         warm_start: a loop begins with the weights of the one before.
             Deviation: the released program trains a new network in each loop.
         patience: training ends in effect as soon as so many loops after the best one were no better and another one is
@@ -29,7 +30,7 @@ class BoundaryConfig:
         InputError: a value outside its range.
     """
 
-    loops: int = 10
+    loops: int = 30
     warm_start: bool = True
     patience: int = 2
     margin: float = 0.02
@@ -49,7 +50,7 @@ class BoundaryConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsbaConfig(WeakConfig):
-    """TCFPN on soft targets from tokens; by default ten loops of 30 epochs.
+    """TCFPN on soft targets from tokens; by default a loop per epoch.
 
     Attributes:
         boundaries: how the targets are refined.
@@ -57,7 +58,7 @@ class IsbaConfig(WeakConfig):
 
     network: TcfpnNetworkConfig = field(default_factory=TcfpnNetworkConfig)
     boundaries: BoundaryConfig = field(default_factory=BoundaryConfig)
-    training: WeakTrainingConfig = field(default_factory=lambda: WeakTrainingConfig(epochs=300, learning_rate=0.0005))
+    training: WeakTrainingConfig = field(default_factory=lambda: WeakTrainingConfig(epochs=30, learning_rate=0.0005))
 
     @classmethod
     def published(cls, n_videos: int) -> Mapping[str, Any]:  # noqa: ARG003  # it counts epochs
@@ -91,10 +92,15 @@ class IsbaConfig(WeakConfig):
             yield "boundaries.patience"
 
 
+def small() -> IsbaConfig:
+    """A context of five frames on each side, for short recordings."""
+    return IsbaConfig(network=TcfpnNetworkConfig(channels=(48,), kernel=5))
+
+
 def demo() -> IsbaConfig:
-    """A small network and a short schedule for the demo data."""
+    """A small network with a short context, for the demo data."""
     return IsbaConfig(
-        network=TcfpnNetworkConfig(channels=(16, 24, 32), maps=24, kernel=9),
+        network=TcfpnNetworkConfig(channels=(16,), maps=24, kernel=3),
         training=WeakTrainingConfig(epochs=20, learning_rate=0.002),
     )
 
@@ -104,4 +110,4 @@ def breakfast() -> IsbaConfig:
     return IsbaConfig(network=TcfpnNetworkConfig(sample_rate=15))
 
 
-RECIPES = {"weak": IsbaConfig, "demo": demo, "breakfast": breakfast}
+RECIPES = {"weak": IsbaConfig, "small": small, "demo": demo, "breakfast": breakfast}

@@ -194,8 +194,9 @@ def test_settings_of_loops_that_do_not_come_change_no_bit(tmp_path: Path):
 
 def test_epochs_are_divided_into_loops():
     config = IsbaConfig()
-    assert (config.training.epochs, config.n_loops) == (300, 10)
-    assert [epoch for epoch in range(300) if config.begins(epoch)] == list(range(30, 300, 30))
+    assert (config.training.epochs, config.n_loops) == (30, 30)
+    many = config.override("training.epochs", 60)
+    assert [epoch for epoch in range(60) if many.begins(epoch)] == list(range(2, 60, 2))
     few = config.override("training.epochs", 4)
     assert [few.loop_of(epoch) for epoch in range(4)] == [0, 1, 2, 3]
     published = config.override("training.schedule", "published").for_videos(160)
@@ -238,6 +239,18 @@ def test_an_alignment_keeps_the_transcript_and_moves_equal_parts_towards_the_bor
     assert aligned.lengths.tolist() == [5, 8, 11]
     assert predictor.aligned("frames", np.log(probs), [0, 1] * 12).lengths.tolist() == [1] * 24
     assert predictor.aligned("frames", np.log(probs), [1, 1]).lengths.tolist() == [12, 12]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_step_on_a_gpu_never_waits_for_it(tmp_path: Path):
+    learner = IsbaLearner("isba", small("isba"), small_videos(2), VOCABULARY, tmp_path, torch.device("cuda"), 5)
+    loop = Loop(learner, tmp_path)
+    loop._step(0, 0, 0, 0.01)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        loop._step(1, 0, 1, 0.01)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
 
 
 @pytest.mark.parametrize("stopped", [False, True])

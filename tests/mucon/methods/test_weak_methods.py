@@ -48,6 +48,13 @@ TOY: dict[str, dict[str, object]] = {
     },
     "nnv": {"network.hidden": 16, "network.window": 5, "training.epochs": 6, "training.learning_rate": 0.01},
     "cdfl": {"network.hidden": 16, "network.window": 5, "training.epochs": 8, "training.learning_rate": 0.01},
+    "isba": {
+        "network.channels": (16,),
+        "network.maps": 24,
+        "network.kernel": 3,
+        "training.epochs": 10,
+        "training.learning_rate": 0.002,
+    },
 }
 """Settings of each method with which it learns the toy data in seconds."""
 
