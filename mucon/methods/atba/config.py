@@ -24,7 +24,8 @@ class AtbaTrainingConfig(WeakTrainingConfig):
     Attributes:
         accumulate: videos whose gradients are averaged for one step of the optimiser. Deviation: 32 in the released
             program, with 400 epochs; 4 and 100 make a quarter of the passes and twice as many steps.
-        stage1_epochs: epochs of the first stage, fewer than all; by default a tenth of all epochs.
+        stage1_epochs: epochs of the first stage, fewer than all; by default a tenth of them, at least one if
+            there are two.
 
     Raises:
         InputError: a value outside its range.
@@ -51,7 +52,7 @@ class AtbaTrainingConfig(WeakTrainingConfig):
     @property
     def first_stage(self) -> int:
         """Epochs of the first stage."""
-        return self.epochs // 10 if self.stage1_epochs is None else self.stage1_epochs
+        return min(max(self.epochs // 10, 1), self.epochs - 1) if self.stage1_epochs is None else self.stage1_epochs
 
     def rate(self, epoch: int) -> float:
         """Learning rate of an epoch, counted from 0."""

@@ -148,8 +148,8 @@ def test_the_published_schedule_warms_up_twice_and_falls_along_a_cosine():
 
 
 def test_a_share_of_the_epochs_is_the_first_stage():
-    stages = {epochs: AtbaTrainingConfig(epochs=epochs).first_stage for epochs in (1, 9, 20, 100)}
-    assert stages == {1: 0, 9: 0, 20: 2, 100: 10}
+    stages = {epochs: AtbaTrainingConfig(epochs=epochs).first_stage for epochs in (1, 2, 9, 20, 100)}
+    assert stages == {1: 0, 2: 1, 9: 1, 20: 2, 100: 10}
     assert [AtbaTrainingConfig(epochs=1).rate(0), AtbaTrainingConfig(epochs=20).rate(2)] == [0.0005, 0.0005]
     with refused("range", "training.stage1_epochs", 7, n=1):
         AtbaTrainingConfig(epochs=7, stage1_epochs=7)
