@@ -46,6 +46,14 @@ TOY: dict[str, dict[str, object]] = {
         "training.epochs": 20,
         "training.learning_rate": 0.005,
     },
+    "atba": {
+        "network.maps": 16,
+        "network.layers": 1,
+        "training.epochs": 6,
+        "training.stage1_epochs": 2,
+        "training.accumulate": 1,
+        "training.learning_rate": 0.005,
+    },
     "nnv": {"network.hidden": 16, "network.window": 5, "training.epochs": 6, "training.learning_rate": 0.01},
     "cdfl": {"network.hidden": 16, "network.window": 5, "training.epochs": 8, "training.learning_rate": 0.01},
     "isba": {
