@@ -75,7 +75,6 @@ def run(args: argparse.Namespace) -> int:
     from mucon.commands.history import HISTORY, STARTS, History
     from mucon.commands.printing import EpochPrinter
     from mucon.device import choose_device, training_line
-    from mucon.inference.training_facts import background_shares
     from mucon.method import training_of
     from mucon.methods import method_named
     from mucon.videos import source_of, training_videos_of, vocabulary_of, warn_of_shared_groups
@@ -127,14 +126,21 @@ def run(args: argparse.Namespace) -> int:
             )
         except InputError as error:
             raise InputError(with_way_out(problem, config, args.out) for problem in error.problems) from error
+    _print_end(args)
+    return EXIT_OK
+
+
+def _print_end(args: argparse.Namespace) -> None:
+    """Prints the shares of the background, if the run has them, its checkpoint, and the command that evaluates it."""
+    from mucon.inference.training_facts import background_shares
+
     if (shares := background_shares(args.out)) is not None:
         print(shares)
         if (gap := shares.problem()) is not None:
-            warnings.warn(DataWarning(gap), stacklevel=1)
+            warnings.warn(DataWarning(gap), stacklevel=2)
     print(f"trained: {args.out / 'checkpoint'}")
     part = " --part validation" if args.hold_out_validation else ""
     print(f"next:    mucon evaluate {args.out} --store {args.store} --split {args.split}{part}")
-    return EXIT_OK
 
 
 def with_way_out(problem: Problem, config: Config, run: Path) -> Problem:

@@ -72,6 +72,17 @@ class Part:
     settings: Mapping[tuple[str, ...], Mapping[str, Any]] = field(default_factory=dict)
     facts: Mapping[tuple[str, ...], RowFacts] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, experiment: Experiment, trials: Mapping[Cell, Trial], pooling: int) -> Part:
+        """The table of an experiment with its trials."""
+        return cls(
+            experiment=experiment,
+            cells=tuple(trials),
+            pooling=pooling,
+            settings={cell.variant.labels: trial.differences for cell, trial in trials.items()},
+            facts={cell.variant.labels: RowFacts.of(cell.variant, trial) for cell, trial in trials.items()},
+        )
+
     def settings_of(self, cell: Cell) -> Mapping[str, Any] | None:
         """What differs from the method's defaults in a cell's row; None if the plan does not say it."""
         return self.settings.get(cell.variant.labels)
@@ -308,16 +319,7 @@ def make_plan(
     plan = Plan(
         name=experiment.name,
         title=experiment.title,
-        parts=tuple(
-            Part(
-                experiment=table,
-                cells=tuple(cells),
-                pooling=poolings[table.name],
-                settings={cell.variant.labels: trial.differences for cell, trial in cells.items()},
-                facts={cell.variant.labels: RowFacts.of(cell.variant, trial) for cell, trial in cells.items()},
-            )
-            for table, cells in zip(tables, stored, strict=True)
-        ),
+        parts=tuple(Part.of(table, cells, poolings[table.name]) for table, cells in zip(tables, stored, strict=True)),
         splits=data,
         results=results,
         store=absolute(store),

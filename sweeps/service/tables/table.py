@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -16,19 +16,13 @@ from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.spec.seeds import SeedRule
 from sweeps.service.spec.texts import row_name
-from sweeps.service.stats.collapse import collapsed_cells
 from sweeps.service.stats.comparisons import (
-    Bold,
     Comparison,
-    SeedValues,
-    best_rows,
-    compare_with_default,
-    seed_means,
 )
 from sweeps.service.stats.sequential import Decision
 from sweeps.service.stats.significance import Outcome
 from sweeps.service.stats.summary import Summary
-from sweeps.service.tables.baselines import ExtraRow, blind_scores, extra_rows
+from sweeps.service.tables.baselines import ExtraRow, extra_rows
 from sweeps.service.tables.enough import Cells, seeds_notes
 from sweeps.service.tables.methods import NOT_BETTER, Facts, method_notes, rows_not_better, shown_facts
 from sweeps.service.tables.notes import (
@@ -46,6 +40,7 @@ from sweeps.service.tables.notes import (
     undefined_notes,
 )
 from sweeps.service.tables.sequence import sequence_notes
+from sweeps.service.tables.values import cells_by_row, collapsed, compared_column, summary_of
 from sweeps.service.trials.cell_results import CellResult
 
 NOTHING_IMPORTED = Imported()
@@ -234,36 +229,27 @@ def make_table(
     default = names.index(experiment.default_row) if experiment.default_row is not None else None
     by_row = list(cells_by_row(experiment, cells).values())
     found = [[results[cell.key] for cell in row] for row in by_row]
-    columns = [_compared(default, column, by_row, results, is_tested=rule is None) for column in experiment.columns]
+    columns = [
+        compared_column(default, column, by_row, results, is_tested=rule is None) for column in experiment.columns
+    ]
     compared = [column for column in columns if column.is_compared]
     seeds = seeds_by_row(experiment, cells, rule, results) if rule else {}
     decisive = next((column for column in columns if column.column.is_tested and any(column.values)), None)
     extra = list(extra_rows(experiment, splits, pooling))
     facts = shown_facts(experiment.variants, facts)
-    summaries = [
-        [_summary(column.values[i], has_interval=rule is None) for column in columns] for i in range(len(names))
-    ]
-    means = [[None if summary is None else summary.mean for summary in row] for row in summaries]
-    not_better = rows_not_better(experiment.variants, experiment.columns, means, extra)
     rows = [
-        Row(
-            labels=variant.labels,
-            summaries=tuple(summaries[i]),
+        replace(
+            _row(variant, i, columns, has_interval=rule is None),
             seeds=_seeds(by_row[i], results),
-            task=variant.task,
-            prediction=variant.prediction,
             default=i == default,
-            bold=tuple(i in column.bold.rows for column in columns),
-            against_default=tuple(column.against_default[i] for column in columns),
-            against_best=tuple(column.bold.against_best[i] for column in columns),
             decision=None if (one := seeds.get(variant.labels)) is None else one.decision,
-            collapsed=() if decisive is None else _collapsed(decisive.column, variant, by_row[i], results, splits),
-            supervision=facts[variant.labels].supervision if facts else None,
-            is_main=bool(facts) and facts[variant.labels].is_main,
-            is_not_better=bool(facts) and i in not_better,
+            collapsed=() if decisive is None else collapsed(decisive.column, variant, by_row[i], results, splits),
         )
         for i, variant in enumerate(experiment.variants)
     ]
+    means = [[None if summary is None else summary.mean for summary in row.summaries] for row in rows]
+    not_better = rows_not_better(experiment.variants, experiment.columns, means, extra)
+    lacking = absent_notes(experiment.columns, experiment.variants, found)
     tests = statistics_notes(experiment.default_row, compared)
     others = (*_imported_rows(experiment, imported), *_quoted_rows(experiment), *_extra_rows(experiment, extra))
     return Table(
@@ -271,7 +257,7 @@ def make_table(
         title=experiment.title,
         label_titles=experiment.label_titles,
         columns=experiment.columns,
-        rows=(*rows, *(replace(row, supervision=(row.supervision or "") if facts else None) for row in others)),
+        rows=tuple(_with_methods([*rows, *others], facts, not_better)),
         notes=Notes(
             data=(*data_notes(splits, part), *undefined_notes(experiment.columns, experiment.variants, found, part)),
             methods=tuple(method_notes(experiment.variants, facts, not_better)),
@@ -281,76 +267,38 @@ def make_table(
             seeds=tuple(seeds_notes(names, decisive, [row.collapsed for row in rows], has_power=rule is None)),
             ranking=tuple(ranking_notes(names, compared)),
             differences=tuple(difference_notes(experiment.default_row, names, compared)),
-            missing=(
-                *absent_notes(experiment.columns, experiment.variants, found),
-                *missing_notes(cells, results, imported.damage),
-            ),
+            missing=(*lacking, *missing_notes(cells, results, imported.damage)),
             n_missing=sum(not results[cell.key].is_finished for cell in cells),
         ),
         part=part,
     )
 
 
-def cells_by_row(experiment: Experiment, cells: Iterable[Cell]) -> dict[tuple[str, ...], list[Cell]]:
-    """Labels of each row, which differ between the rows -> its cells."""
-    by_row: dict[tuple[str, ...], list[Cell]] = {variant.labels: [] for variant in experiment.variants}
-    for cell in cells:
-        by_row[cell.variant.labels].append(cell)
-    return by_row
-
-
-def _compared(
-    default: int | None,
-    column: Column,
-    by_row: Sequence[Sequence[Cell]],
-    results: Mapping[str, CellResult],
-    *,
-    is_tested: bool,
-) -> Compared:
-    """The values of a column and, if it is tested and at least two rows have any, their tests."""
-    nothing = (None,) * len(by_row)
-    values = tuple(seed_values(cells, results, column) for cells in by_row)
-    if not is_tested or not column.is_tested or sum(bool(row) for row in values) < 2:
-        bold = Bold(best=None, rows=(), against_best=nothing)
-        return Compared(column=column, values=values, bold=bold, against_default=nothing)
-    higher = column.higher_is_better
-    return Compared(
-        column=column,
-        values=values,
-        bold=best_rows(values, higher_is_better=higher),
-        against_default=nothing if default is None else compare_with_default(values, default, higher_is_better=higher),
+def _row(variant: Variant, place: int, columns: Sequence[Compared], *, has_interval: bool) -> Row:
+    """A row of the experiment with its values and tests."""
+    return Row(
+        labels=variant.labels,
+        summaries=tuple(summary_of(column.values[place], has_interval=has_interval) for column in columns),
+        seeds=None,
+        task=variant.task,
+        prediction=variant.prediction,
+        bold=tuple(place in column.bold.rows for column in columns),
+        against_default=tuple(column.against_default[place] for column in columns),
+        against_best=tuple(column.bold.against_best[place] for column in columns),
     )
 
 
-def seed_values(cells: Sequence[Cell], results: Mapping[str, CellResult], column: Column) -> SeedValues:
-    """The values of the seeds that have a value on every split of the row, by split and seed."""
-    values = _cell_values(cells, results, column)
-    whole = seed_means(values, sorted({cell.split for cell in cells}))
-    return {place: value for place, value in values.items() if place[1] in whole}
-
-
-def _cell_values(cells: Sequence[Cell], results: Mapping[str, CellResult], column: Column) -> SeedValues:
-    """The values of a row by split and seed, also those of seeds that lack a split."""
-    found = {(cell.split, cell.seed): results[cell.key].value(*column.of(cell.variant)) for cell in cells}
-    return {place: value for place, value in found.items() if value is not None}
-
-
-def _collapsed(
-    column: Column,
-    row: Variant,
-    cells: Sequence[Cell],
-    results: Mapping[str, CellResult],
-    splits: Mapping[str, SplitData],
-) -> Cells:
-    blind = {name: blind_scores(split, row.task).get(column.metric) for name, split in splits.items()}
-    baselines = {name: value for name, value in blind.items() if value is not None}
-    values = _cell_values(cells, results, column)
-    return collapsed_cells(values, baselines, higher_is_better=column.higher_is_better)
-
-
-def _summary(values: SeedValues, *, has_interval: bool = True) -> Summary | None:
-    summary = Summary.of(list(seed_means(values, sorted({split for split, _ in values})).values()))
-    return summary if has_interval or summary is None else replace(summary, interval=None)
+def _with_methods(rows: Sequence[Row], facts: Facts, not_better: Collection[int]) -> Iterator[Row]:
+    """The rows with what a table of several methods says of them; as they are without facts."""
+    for place, row in enumerate(rows):
+        if not facts:
+            yield replace(row, supervision=None)
+        elif row.kind != "row":
+            yield replace(row, supervision=row.supervision or "")
+        else:
+            one = facts[row.labels]
+            is_not_better = place in not_better
+            yield replace(row, supervision=one.supervision, is_main=one.is_main, is_not_better=is_not_better)
 
 
 def _seeds(cells: Sequence[Cell], results: Mapping[str, CellResult]) -> Seeds:
@@ -371,7 +319,7 @@ def _imported_rows(experiment: Experiment, imported: Imported) -> Iterator[Row]:
         n = len(row.seeds)
         labels = row.labels if len(row.labels) == len(experiment.label_titles) else (row.name,)
         labels = (*labels, *("" for _ in experiment.label_titles[len(labels) :]))
-        summaries = [_summary(row.seed_values(one.prediction, one.metric)) for one in experiment.columns]
+        summaries = [summary_of(row.seed_values(one.prediction, one.metric)) for one in experiment.columns]
         yield replace(_other_row("imported", labels, summaries), seeds=Seeds(n, n) if n else None)
 
 

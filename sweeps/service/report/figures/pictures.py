@@ -27,7 +27,7 @@ from sweeps.service.spec.experiment import Experiment
 from sweeps.service.spec.figure import Figure
 from sweeps.service.stats.comparisons import seed_means
 from sweeps.service.tables.standing import Standing
-from sweeps.service.tables.table import cells_by_row, seed_values
+from sweeps.service.tables.values import cells_by_row, seed_values
 from sweeps.service.trials.json_files import ANY_KEY, read_json, write_json
 from sweeps.service.trials.reading import LOSS
 

@@ -10,7 +10,7 @@ from sweeps.service.search.points import PointRecord, SearchHistory, final_name
 from sweeps.service.search.sweep.rows import Ground, point_row, search_table
 from sweeps.service.spec.search import Search
 from sweeps.service.stats.comparisons import seed_means
-from sweeps.service.tables.table import cells_by_row, seed_values
+from sweeps.service.tables.values import cells_by_row, seed_values
 from sweeps.service.trials.cell_results import CellResult
 from sweeps.service.trials.trial import Trial
 
