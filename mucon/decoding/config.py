@@ -44,7 +44,8 @@ class DecodingConfig:
             Another prior has no such setting.
         transcripts: transcripts that `full` chooses from: those of the segment branch (paper), or all distinct ones of
             the training videos, equally likely, with Poisson priors with the mean length of each action in the
-            training videos (as NNV and CDFL do); `length_prior` is then left at its default.
+            training videos (as NNV and CDFL do); `length_prior` is then left at its default. `bigram`: any transcript,
+            as likely as a bigram of the training transcripts says, with lengths as for `training`, `fitted` or `none`.
         background_offset: nats that are taken off the log posterior of every background action before anything is
             decoded, which equals a change of the frame classifier's bias; 0 (paper) takes nothing off. Deviation: the
             background claims the uncertain frames beside it, and so more than its share.
@@ -71,7 +72,7 @@ class DecodingConfig:
     step: int = 30
     length_prior: LengthPriorName = "segment"
     length_spread: float = 0.5
-    transcripts: Literal["segment_branch", "training"] = "segment_branch"
+    transcripts: Literal["segment_branch", "training", "bigram"] = "segment_branch"
     background_offset: float = 0.0
     background_rule: Literal["offset", "share", "labelled", "held_out", "score"] = "offset"
     background_share: float | None = None
@@ -124,14 +125,16 @@ class DecodingConfig:
             ],
         )
         published, training = self.method == "published", self.transcripts == "training"
+        named = self.transcripts == "segment_branch"
+        of_actions = ("segment", "fitted", "none") if self.transcripts == "bigram" else ("segment",)
         defaults = {field.name: field.default for field in fields(self)}
         ignored = [
             ("step", "method", not published),
             ("transcripts", "method", published),
             ("beam", "method", published),
-            ("beam", "transcripts", training and not published),
+            ("beam", "transcripts", not named and not published),
             ("length_prior", "method", published and self.length_prior != "class"),
-            ("length_prior", "transcripts", training and not published),
+            ("length_prior", "transcripts", not named and not published and self.length_prior not in of_actions),
             ("length_spread", "length_prior", self.length_prior not in PRIORS_WITH_SPREAD),
             ("prefix_beam", "transcripts", not training),
             ("background_offset", "background_rule", self.background_rule != "offset"),

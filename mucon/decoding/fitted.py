@@ -72,6 +72,13 @@ class FittedLengths:
         centre: Centre = "segment" if 2 * n_segment >= len(every) else "class"
         return cls(centre=centre, means=tuple(means.tolist()), spreads=tuple(spreads.tolist()))
 
+    def per_action(self) -> NegativeBinomial:
+        """The prior of a transcript 0, 1, ..., N-1 about the mean length of each action.
+
+        The spreads are those about `centre`, so they are a little too small where that is the segment branch.
+        """
+        return NegativeBinomial(self.means, self.spreads)
+
     def prior(self, transcript: Ints, lengths: NDArray[np.float64]) -> NegativeBinomial:
         """The prior of a transcript `[M]` with predicted lengths `[M]`."""
         centres = np.maximum(lengths, LEAST_CENTRE) if self.centre == "segment" else np.asarray(self.means)[transcript]

@@ -49,6 +49,7 @@ class TrainingFacts:
         background_offsets: rule (`DecodingConfig.background_key`) -> its offset in nats, for the rules that were asked
             for; `labelled` whenever training recordings are labelled.
         fitted: length prior fitted on alignments by the evidence alone; None if it is not known.
+        counts: number of training videos with each transcript; empty if not known, and they then count once.
     """
 
     transcripts: tuple[tuple[int, ...], ...]
@@ -57,6 +58,7 @@ class TrainingFacts:
     mean_posteriors: tuple[float, ...] = ()
     background_offsets: Mapping[str, float] = field(default_factory=dict)
     fitted: FittedLengths | None = None
+    counts: tuple[int, ...] = ()
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
@@ -67,6 +69,7 @@ class TrainingFacts:
             frame_shares=tuple(value["frame_shares"]),
             mean_posteriors=tuple(value.get("mean_posteriors", ())),
             background_offsets=dict(value.get("background_offsets", {})),
+            counts=tuple(value.get("counts", ())),
             fitted=None if value.get("fitted") is None else FittedLengths.from_dict(value["fitted"]),
         )
 
@@ -125,12 +128,14 @@ def background_offset(facts: TrainingFacts | None, decoding: DecodingConfig) -> 
 def best_training_transcript(
     log_probs: NDArray[np.floating], facts: TrainingFacts, decoding: DecodingConfig
 ) -> Segmentation:
-    """The training transcript that fits the evidence `[T, N]` best.
+    """The training transcript that fits the evidence `[T, N]` best, or any transcript under their bigram.
 
     Raises:
         InputError: no transcript can fill the recording: all have more segments than frames, or too few for the length
             cap.
     """
+    if decoding.transcripts == "bigram":
+        return _best_under_bigram(log_probs, facts, decoding)
     index, lengths, _ = best_of_transcripts(
         log_probs,
         _prefix_tree(facts.transcripts),
@@ -166,6 +171,19 @@ def best_candidate(
     ]
     index, lengths, _ = best_joint(log_probs, candidates, max_length=decoding.max_length)
     return Segmentation(transcripts[index], lengths)
+
+
+def _best_under_bigram(log_probs: NDArray[np.floating], facts: TrainingFacts, decoding: DecodingConfig) -> Segmentation:
+    from mucon.decoding.bigram import best_under_bigram, bigram_of
+
+    n_actions = log_probs.shape[1]
+    bigram = bigram_of(facts.transcripts, facts.counts or (1,) * len(facts.transcripts), n_actions)
+    prior: LengthPrior = PoissonPerClass(facts.mean_lengths)
+    if decoding.length_prior == "none":
+        prior = Flat()
+    elif decoding.length_prior == "fitted":
+        prior = fitted_lengths(facts).per_action()
+    return best_under_bigram(log_probs, bigram, prior, max_length=decoding.max_length)[0]
 
 
 @lru_cache(maxsize=8)

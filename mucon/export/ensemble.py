@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -76,10 +77,14 @@ def _facts(facts: Sequence[Mapping[str, Any] | None]) -> dict[str, Any] | None:
 
     offsets = [one.background_offsets for one in known]
     common = sorted(set(offsets[0]).intersection(*offsets[1:]))
+    counts: Counter[tuple[int, ...]] = Counter()
+    for one in known:
+        counts.update(dict(zip(one.transcripts, one.counts or (1,) * len(one.transcripts), strict=True)))
     fitted = [one.fitted for one in known if one.fitted is not None]
     return asdict(
         TrainingFacts(
-            transcripts=tuple(sorted({transcript for one in known for transcript in one.transcripts})),
+            transcripts=tuple(sorted(counts)),
+            counts=tuple(counts[transcript] for transcript in sorted(counts)),
             mean_lengths=mean("mean_lengths"),
             frame_shares=mean("frame_shares"),
             mean_posteriors=mean("mean_posteriors"),

@@ -145,7 +145,7 @@ class Runner:
             raise InputError(problems)
         if name == "frames":
             found, cut = Segmentation.from_frame_labels(log_probs.argmax(axis=1)), False
-        elif name == "full" and chosen.transcripts == "training":
+        elif name == "full" and chosen.transcripts != "segment_branch":
             facts = known_facts(self.training, "decoding.transcripts")
             found, cut = best_training_transcript(evidence(log_probs, self.training, chosen), facts, chosen), False
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -51,8 +52,10 @@ def training_facts(checkpoint: Checkpoint, videos: Sequence[Video], device: torc
         freely.append((transcript, best_lengths(log_probs, transcript, Flat())[0], lengths))
         n_frames += len(log_probs)
         posteriors += np.exp(log_probs, dtype=np.float64).sum(axis=0)
+    counts = sorted(Counter(video.transcript for video in videos).items())
     return TrainingFacts(
-        transcripts=tuple(sorted({video.transcript for video in videos})),
+        transcripts=tuple(transcript for transcript, _ in counts),
+        counts=tuple(count for _, count in counts),
         mean_lengths=tuple(class_mean_lengths(segments, n_actions).tolist()),
         frame_shares=tuple(frame_shares(segments, n_actions).tolist()),
         mean_posteriors=tuple((posteriors / n_frames).tolist()),

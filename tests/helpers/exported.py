@@ -10,6 +10,7 @@ import torch
 
 from mucon.checkpoint import Checkpoint, saved_of
 from mucon.checkpoint_files import Progress
+from mucon.decoding.fitted import FittedLengths
 from mucon.decoding.fusion import TrainingFacts
 from mucon.export import folder as exported
 from mucon.inference import MuConPredictor
@@ -20,7 +21,10 @@ from tests.helpers.factories import VOCABULARY, small_config
 
 DIM, N = 5, 4
 FACTS = TrainingFacts(
-    transcripts=((0, 1, 0), (0, 1, 2, 0), (3,)), mean_lengths=(9.0, 14.0, 7.0, 30.0), frame_shares=(0.4, 0.3, 0.2, 0.1)
+    transcripts=((0, 1, 0), (0, 1, 2, 0), (3,)),
+    mean_lengths=(9.0, 14.0, 7.0, 30.0),
+    frame_shares=(0.4, 0.3, 0.2, 0.1),
+    fitted=FittedLengths(centre="segment", means=(9.0, 12.0, 6.0, 7.0), spreads=(0.3, 0.5, 0.2, 0.9)),
 )
 
 

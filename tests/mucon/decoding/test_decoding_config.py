@@ -48,6 +48,9 @@ CONFLICTS = {
     "beam of training transcripts": {"transcripts": "training", "beam": 2},
     "length_prior": {"method": "published", "length_prior": "none"},
     "length_prior of training transcripts": {"transcripts": "training", "length_prior": "class"},
+    "beam of a bigram": {"transcripts": "bigram", "beam": 2},
+    "prefix_beam of a bigram": {"transcripts": "bigram", "prefix_beam": 2},
+    "length_prior of a bigram": {"transcripts": "bigram", "length_prior": "class"},
     "length_spread": {"length_spread": 0.2},
     "length_prior fitted, of training transcripts": {"transcripts": "training", "length_prior": "fitted"},
     "length_spread of training transcripts": {"transcripts": "training", "length_spread": 0.2},
@@ -58,6 +61,8 @@ CONFLICTS = {
 }
 """Choices of which one has no effect, by its name."""
 ALLOWED = (
+    {"transcripts": "bigram", "length_prior": "fitted", "max_length": 9},
+    {"transcripts": "bigram", "length_prior": "none"},
     {"method": "published", "length_prior": "class", "step": 5, "max_length": 9, "class_prior": "training"},
     {"transcripts": "training", "prefix_beam": 3, "max_length": 9, "class_prior": "training"},
     {"background_rule": "share", "background_share": 0.2, "method": "published", "max_length": 9},

@@ -77,6 +77,8 @@ def test_choices_of_decoding_apply_in_onnxruntime(tmp_path: Path):
         DecodingConfig(beam=30),
         DecodingConfig(transcripts="training"),
         DecodingConfig(class_prior="training", length_prior="gaussian"),
+        DecodingConfig(transcripts="bigram", background_offset=0.5),
+        DecodingConfig(length_prior="fitted"),
         DecodingConfig(method="published", step=1),
     )
     check(folder, (4, 8, 30, 131), decodings)

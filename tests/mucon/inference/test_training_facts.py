@@ -13,11 +13,13 @@ import torch
 from mucon import checkpoint as checkpoints
 from mucon.checkpoint import Checkpoint, TrainingFacts
 from mucon.decoding.alignment import best_lengths
+from mucon.decoding.bigram import best_under_bigram, bigram_of
 from mucon.decoding.class_means import class_mean_lengths
 from mucon.decoding.config import DecodingConfig
 from mucon.decoding.fusion import best_candidate, evidence
-from mucon.decoding.length_priors import Poisson, PoissonPerClass
+from mucon.decoding.length_priors import Flat, Poisson, PoissonPerClass
 from mucon.decoding.published import published_lengths
+from mucon.decoding.spread_priors import NegativeBinomial
 from mucon.errors import Interrupted
 from mucon.evaluation import evaluate
 from mucon.inference import MuConPredictor, align_transcript, predict
@@ -255,3 +257,21 @@ def test_a_checkpoint_without_a_fitted_prior_gets_one_from_the_training_videos(t
     with refused("missing", "decoding.length_prior", "fitted", n=1):
         predict(earlier, features(12), decoding=decoding)
     assert MuConPredictor(earlier).prepared(VIDEOS, decoding).checkpoint.facts == trained.facts
+
+
+@pytest.mark.parametrize("length_prior", ["segment", "fitted", "none"])
+def test_full_can_be_any_transcript_under_the_bigram_of_training(trained: Checkpoint, length_prior: str):
+    facts, given = trained.facts, features(40)
+    assert sum(facts.counts) == len(VIDEOS)
+    decoding = DecodingConfig(transcripts="bigram", length_prior=length_prior)
+    full = predict(trained, given, decoding=decoding).segmentations["full"]
+    bigram = bigram_of(facts.transcripts, facts.counts, N)
+    priors = {
+        "segment": PoissonPerClass(facts.mean_lengths),
+        "fitted": NegativeBinomial(facts.fitted.means, facts.fitted.spreads),
+        "none": Flat(),
+    }
+    expected, _ = best_under_bigram(network_output(trained.model, given)[0].numpy(), bigram, priors[length_prior])
+    assert full.to_frame_labels().tolist() == expected.to_frame_labels().tolist()
+    known = predict(trained, given, decoding=TRAINING).segmentations["full"]
+    assert {tuple(known.transcript)} <= set(facts.transcripts)
