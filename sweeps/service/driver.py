@@ -46,7 +46,10 @@ from sweeps.service.upkeep.retries import earlier_failures
 from sweeps.service.upkeep.trash import disk_errors
 
 LEAVE_SECONDS = 50.0
-"""Seconds after a request to stop from which on nothing is sent to the tracking server; the next command sends it."""
+"""Seconds after a request to stop from which on nothing is sent to the tracking server, and no figure is drawn.
+
+The next command does both.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +157,7 @@ def run_plan(
         _present(plan, ran.standing, console)
     if ran.reason:
         say(console, f"not finished: {ran.reason}")
-    elif options.info.keep is not None:
+    elif options.info.keep is not None and not ran.interrupted:  # it asks the tracking server
         with disk_errors(plan.results):
             for line in retain(plan.results, partial(registered_trials, plan.results, options.tracking_uri)):
                 say(console, line)
@@ -216,7 +219,7 @@ def _run(running: RunningPlan, growth: Growth | None, options: Options, mark: Pa
         until = math.inf if ending.asked is None else ending.asked + LEAVE_SECONDS
         tracked.write_links(until)
         findings = findings_of(plan) if is_search(plan) else None
-        report = write_report(standing, findings)
+        report = write_report(standing, findings, until)
         budget = tuple(budgeting.lines(standing.results))
         _present(plan, standing, console, budget, findings)
         notices.send("finished", *finished_facts(standing, interrupted=until < math.inf, budget=budget))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -38,7 +40,7 @@ MAX_NAMED = 2
 """Files of a kind up to which the terminal names each of them."""
 
 
-def write_report(standing: Standing, findings: Findings | None = None) -> dict[str, Path]:
+def write_report(standing: Standing, findings: Findings | None = None, until: float = math.inf) -> dict[str, Path]:
     """Writes the plan, tables, figures and the page of a sweep into its directory.
 
     Tables are written as `TABLE.md`, `.csv` and `.tex`, all trials as `trials.parquet`, figures as `.svg` and `.png`,
@@ -48,6 +50,8 @@ def write_report(standing: Standing, findings: Findings | None = None) -> dict[s
     Args:
         standing: the sweep.
         findings: of a search, as `findings_of` reads them; None: they are read if they are needed.
+        until: when no further figure is begun, on the monotonic clock; the page lacks those that are left, and the next
+            report draws them.
 
     Returns:
         File name -> path, without the plan.
@@ -61,16 +65,18 @@ def write_report(standing: Standing, findings: Findings | None = None) -> dict[s
     plan.write()
     trainings = read_trainings(standing)
     pictures = {part.experiment.name: pictures_of(part, standing, trainings) for part in plan.parts}
-    figures = draw_pictures([picture for group in pictures.values() for picture in group], plan.folder)
-    page, text = plan.folder / f"{plan.name}.html", make_page(standing, pictures, trainings)
+    figures = draw_pictures([picture for group in pictures.values() for picture in group], plan.folder, until=until)
+    drawn = {name: [one for one in group if f"{one.name}.svg" in figures] for name, group in pictures.items()}
+    page, text = plan.folder / f"{plan.name}.html", make_page(standing, drawn, trainings)
     page.write_text(text, encoding="utf-8")
     write_live(plan.folder, text)
     files = {**write_tables(standing, plan.folder), **figures, page.name: page}
     if is_search(plan):
         findings = findings or findings_of(plan)
-        files |= _write_search(plan, findings)
+        files |= _write_search(plan, findings, until)
     write_known(plan.folder, standing.results)
-    if findings is None or not findings.damage:
+    is_damaged = findings is not None and findings.damage
+    if drawn == pictures and time.monotonic() < until and not is_damaged:
         write_current(plan.folder, shows, files)
     return files
 
@@ -148,10 +154,13 @@ def outcome_with_search(standing: Standing, findings: Findings | None = None) ->
     return replace(outcome, metrics={**outcome.metrics, **found})
 
 
-def _write_search(plan: Plan, findings: Findings) -> dict[str, Path]:
+def _write_search(plan: Plan, findings: Findings, until: float) -> dict[str, Path]:
     for name, text in findings.files.items():
         (plan.folder / name).write_text(text, encoding="utf-8")
-    return {**write_search_report(findings, plan.folder), **{name: plan.folder / name for name in findings.files}}
+    return {
+        **write_search_report(findings, plan.folder, until),
+        **{name: plan.folder / name for name in findings.files},
+    }
 
 
 def _places(plan: Plan) -> Iterator[str]:

@@ -27,6 +27,7 @@ from sweeps.service.spec.experiment import Experiment
 from sweeps.service.spec.figure import Figure
 from sweeps.service.tables.baselines import BLIND
 from sweeps.service.tables.standing import Standing
+from sweeps.service.trials import known_results
 from sweeps.service.trials.reading import ACCURACY, LOSS
 from tests.helpers.planted_sweeps import EVALUATION, Unfinished, make_sweep
 from tests.helpers.refusals import refused
@@ -280,6 +281,19 @@ def test_a_figure_is_redrawn_only_when_its_data_has_changed_or_a_file_is_missing
     result.write_text(json.dumps(value))
     write_report(Standing.of(planted))
     assert files(planted.folder, "svg")["planted.svg"][1] != drawn["planted.svg"][1]
+
+
+def test_without_time_no_figure_is_begun_and_the_next_report_draws_it(
+    planted: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_results, "SETTLED_SECONDS", 0.0)
+    late = write_report(Standing.of(planted), until=0.0)
+    assert set(late) == {"planted.html", "planted.csv", "planted.md", "planted.tex", "trials.parquet"}
+    assert "<figure" not in late["planted.html"].read_text()
+    assert not (planted.folder / "planted.svg").exists()
+    whole = write_report(Standing.of(planted))
+    assert "<figure id='figure-planted'" in whole["planted.html"].read_text()
+    assert set(write_report(Standing.of(planted), until=0.0)) == set(whole), "what is current is left as it is"
 
 
 def test_seeds_are_drawn_in_percent_without_the_failed_ones(planted: Plan) -> None:

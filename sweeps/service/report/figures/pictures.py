@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
@@ -157,7 +159,9 @@ def _curve_title(experiment: Experiment) -> str | None:
     return shape.x if shape.kind == "curve" else None
 
 
-def draw_pictures(pictures: Sequence[Picture], folder: Path, digests_file: str = DIGESTS) -> dict[str, Path]:
+def draw_pictures(
+    pictures: Sequence[Picture], folder: Path, digests_file: str = DIGESTS, until: float = math.inf
+) -> dict[str, Path]:
     """Draws the figures whose files are missing or outdated.
 
     Drawing takes seconds and importing matplotlib another one, so figures are kept while their data and the drawing
@@ -167,9 +171,10 @@ def draw_pictures(pictures: Sequence[Picture], folder: Path, digests_file: str =
         pictures: the figures.
         folder: folder of their files.
         digests_file: name of the file with their digests; other figures of the folder need another one.
+        until: when no further figure is begun, on the monotonic clock.
 
     Returns:
-        File name -> path of all figures.
+        File name -> path of the figures that show their data: all of them, unless the time has ended.
     """
     path = folder / digests_file
     try:
@@ -179,14 +184,19 @@ def draw_pictures(pictures: Sequence[Picture], folder: Path, digests_file: str =
     code = _code()
     digests = {picture.name: hashlib.sha256(code + picture.shows.encode()).hexdigest() for picture in pictures}
     paths: dict[str, Path] = {}
+    shown = dict(earlier)
     for picture in pictures:
         files = {f"{picture.name}.{suffix}": folder / f"{picture.name}.{suffix}" for suffix in figure_style.SUFFIXES}
         if earlier.get(picture.name) != digests[picture.name] or not all(file.exists() for file in files.values()):
+            if time.monotonic() > until:
+                continue
             with figure_style.style():
                 figure_style.save(picture.draw(), folder, picture.name)
         paths |= files
-    if earlier != digests:
-        write_json(path, digests)
+        shown[picture.name] = digests[picture.name]
+    shown = {name: digest for name, digest in shown.items() if name in digests}
+    if earlier != shown:
+        write_json(path, shown)
     return paths
 
 
