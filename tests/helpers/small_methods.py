@@ -36,7 +36,7 @@ SETTINGS: dict[str, dict[str, object]] = {
         "network.max_states": 3,
         "training.frames_per_state": 4,
         "training.realign_every": 1,
-        "training.batch": 32,
+        "training.minibatch": 32,
         "training.epochs": 2,
     },
     "ectc": {

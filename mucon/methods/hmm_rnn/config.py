@@ -18,7 +18,7 @@ class HmmTrainingConfig(WeakTrainingConfig):
     Attributes:
         realign_every: epochs after which the videos are aligned again and the numbers of states are estimated again.
         frames_per_state: mean frames of a segment for which its action has one more state.
-        batch: largest number of frames in a step of the optimiser. Deviation: a batch contains frames of one video.
+        minibatch: largest number of frames in a step of the optimiser. Deviation: a batch contains frames of one video.
 
     Raises:
         InputError: a value outside its range.
@@ -27,7 +27,7 @@ class HmmTrainingConfig(WeakTrainingConfig):
     epochs: int = 25
     realign_every: int = 5
     frames_per_state: int = 10
-    batch: int = 512
+    minibatch: int = 512
 
     def __post_init__(self) -> None:
         WeakTrainingConfig.__post_init__(self)
@@ -36,7 +36,7 @@ class HmmTrainingConfig(WeakTrainingConfig):
             [
                 ("realign_every", self.realign_every, "at least 1", self.realign_every >= 1),
                 ("frames_per_state", self.frames_per_state, "at least 1", self.frames_per_state >= 1),
-                ("batch", self.batch, "at least 1", self.batch >= 1),
+                ("minibatch", self.minibatch, "at least 1", self.minibatch >= 1),
             ],
         )
 

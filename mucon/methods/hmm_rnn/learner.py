@@ -51,7 +51,7 @@ class HmmLearner(WeakLearner):
 
         The loss is the mean cross-entropy of the states; gradient norms are means over the batches.
         """
-        T, batch = len(features), self.config.training.batch
+        T, batch = len(features), self.config.training.minibatch
         batches = [None] if batch >= T else torch.split(torch.randperm(T, device=features.device), batch)
         total, norms = features.new_zeros(1), []
         for frames in batches:
