@@ -12,7 +12,7 @@ from sweeps.service.tables.notes import some_rows
 NOT_BETTER = "†"
 """Marks a row that is no better than the feature-free baseline."""
 _SCHEDULES = {
-    "passes": "these passes, with Adam on the mean loss of a video; the released programs count iterations instead",
+    "passes": "the stated passes, by default with Adam on the mean loss of a video, not the released schedule",
     "published": "optimiser, learning rates and iterations of the released program",
 }
 Facts = Mapping[tuple[str, ...], RowFacts]
