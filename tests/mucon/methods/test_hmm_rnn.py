@@ -164,7 +164,7 @@ def test_recordings_shorter_than_their_states_are_trained_on_and_predicted(tmp_p
 
 
 def test_a_step_runs_on_tensors_that_have_no_values(tmp_path: Path):
-    one = learner(tmp_path, training__miniminibatch=4)
+    one = learner(tmp_path, training__minibatch=4)
     one.network = one.network.to("meta")
     one.optimiser = Optimiser(one.network, one.config.training)
     one.targets = [targets.to("meta") for targets in one.targets]
