@@ -39,7 +39,7 @@ DRAWN = 9
 """Number of trials that a chart draws for sure; it draws ten runs unless a user asks for more."""
 SELECTED = 3
 """Number of differing parameters, the first by name, that the plot of a comparison shows at first."""
-SCORE = "test/full/mof"
+SCORE = "final_test/full/mof"
 WORKFLOW = "workflowType=machine_learning"
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -173,7 +173,7 @@ class Pages:
 
     @property
     def score(self) -> str:
-        """A final score of the trials; `test/full/mof` if they have it."""
+        """A final score of the trials; `final_test/full/mof` if they have it."""
         finals = {m["key"] for run in self.trials for m in run["data"].get("metrics", []) if not m.get("step", 0)}
         if not finals:
             raise Missing(f"sweep {self.sweep['info']['run_name']}: missing scores")

@@ -44,7 +44,7 @@ def test_a_user_finds_the_sweep_its_trials_curves_and_differences_and_a_missing_
     texts = [
         "Masks and overlap",
         BLIND,
-        "test/full/mof",
+        "final_test/full/mof",
         "mask.shape",
         "Overlap",
         "features [frames, 64]",

@@ -78,7 +78,7 @@ def test_the_record_of_what_was_shipped_where_decides_what_is_sent(
     assert not is_tracked(plan.tracked, mlflow_uri)
     assert again(path, mlflow_uri) == EXIT_OK
     assert sent == [plan.tracked.folders[1].identity]
-    assert points(mlflow_uri, "test/alignment/full/mof") == {(sent[0], "test/alignment/full/mof"): 1}
+    assert points(mlflow_uri, "final_test/alignment/full/mof") == {(sent[0], "final_test/alignment/full/mof"): 1}
     other = new_mlflow_uri(tmp_path / "other")
     assert not is_tracked(plan.tracked, other)
     assert again(path, other) == EXIT_OK

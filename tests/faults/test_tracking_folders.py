@@ -68,7 +68,7 @@ def test_two_results_folders_on_one_server_send_each_epoch_once(
         evaluate_later(folders[name], "b" * 16, "alignment", {}, 0.9)
         assert trackers[name].finish([folders[name]], {}).complete
     assert points(mlflow_uri)[identity, "train/loss/total"] == 5
-    assert points(mlflow_uri, "test/alignment")[identity, "test/alignment/full/mof"] == 1
+    assert points(mlflow_uri, "final_test/alignment")[identity, "final_test/alignment/full/mof"] == 1
     assert statuses(mlflow_uri) == {identity: "FINISHED"}
 
 

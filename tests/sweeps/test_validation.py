@@ -108,8 +108,8 @@ def test_the_rest_is_trained_the_validation_part_is_scored_and_both_are_recorded
         assert record is not None
         assert record.tags["part"] == "validation"
         names = [point.name for point in record.scores]
-        assert "validation/full/mof" in names
-        assert not [name for name in names if name.startswith("test/")]
+        assert "final_validation/full/mof" in names
+        assert not [name for name in names if name.startswith("final_test/")]
 
 
 def test_the_exported_model_says_where_it_was_chosen(whole) -> None:

@@ -150,9 +150,9 @@ def command_lines(standing: Standing) -> list[str]:
 def outcome_of(standing: Standing) -> Outcome:
     """What a sweep has found: scores of the best row of each table, and numbers of rows, seeds and trials.
 
-    The names of the metrics are `best/PREDICTION/METRIC`, with `_std` for the deviation over seeds, and
-    `best/TABLE/PREDICTION/METRIC` in a sweep with several tables. On the validation part, they begin with
-    `best/validation/`.
+    The names of the metrics are `best_validation/PREDICTION/METRIC`, with `_std` for the deviation over seeds, and
+    `best_validation/TABLE/PREDICTION/METRIC` in a sweep with several tables. On the test part, where nothing should be
+    chosen, they begin with `final_test/`.
     """
     plan = standing.plan
     metrics: dict[str, float] = {
@@ -162,7 +162,7 @@ def outcome_of(standing: Standing) -> Outcome:
         "sweep/evaluations_finished": sum(result.is_finished for result in standing.results.values()),
     }
     tags: dict[str, str] = {"part": plan.part}
-    group = "best" if plan.part == "test" else f"best/{plan.part}"
+    group = "final_test" if plan.part == "test" else f"best_{plan.part}"
     for part in plan.parts:
         best = best_of(standing, part)
         if best is None:

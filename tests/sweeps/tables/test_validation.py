@@ -54,8 +54,8 @@ def test_the_commands_and_the_metrics_of_the_sweep_name_the_validation_part(tmp_
     assert evaluate.split()[-4:] == ["--split", "1", "--part", "validation"]
     outcome = outcome_of(standing)
     assert outcome.tags["part"] == "validation"
-    assert outcome.metrics["best/validation/full/mof"] == ord("b") / 200
-    assert not any(name.startswith("best/full") for name in outcome.metrics)
+    assert outcome.metrics["best_validation/full/mof"] == ord("b") / 200
+    assert not any(name.startswith("final_test/full") for name in outcome.metrics)
 
 
 def test_the_closing_lines_say_on_which_part_the_best_row_was_chosen(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_a_run_with_the_names_of_version_1_is_replaced_once_and_keeps_its_tags(
     assert not old & {run.info.run_id for run in runs(mlflow_uri)}
     for folder in folders[:2]:
         run = run_of(mlflow_uri, folder)
-        assert {name for name in run.data.metrics if not name.startswith(("train/", "test/", "time/"))} == set()
+        assert {name for name in run.data.metrics if not name.startswith(("train/", "final_test/", "time/"))} == set()
         kept = ("my.tag", f"sweep.{OTHER.name}", "metric_names")
         assert [run.data.tags[name] for name in kept] == ["keep me", "default", METRIC_NAMES]
     assert {client(mlflow_uri).get_run(run).info.lifecycle_stage for run in old} == {"deleted"}
@@ -121,7 +121,7 @@ def test_scores_without_background_are_sent_only_where_they_differ(tmp_path: Pat
     with tracker(mlflow_uri) as shipping:
         shipping.ship(folders)
     with_background, without_background = (set(run_of(mlflow_uri, folder).data.metrics) for folder in folders)
-    assert with_background - without_background == {"test/full/mof_without_background"}
+    assert with_background - without_background == {"final_test/full/mof_without_background"}
 
 
 def test_a_trials_run_says_what_it_is_and_how_to_use_it(tmp_path: Path, mlflow_uri: str) -> None:
@@ -143,16 +143,18 @@ def test_a_sweeps_run_has_scores_and_settings_and_each_change_of_a_score_is_its_
     tmp_path: Path, mlflow_uri: str
 ) -> None:
     folders, rows = write_ablation(tmp_path)
-    outcome = Outcome(metrics={"best/full/mof": 0.7, "sweep/trials": 6}, tags={"best_row": "box, 0 %"})
-    better = Outcome(metrics={"best/full/mof": 0.8, "sweep/trials": 6}, tags={"best_row": "bell, 0 %"})
+    outcome = Outcome(metrics={"final_test/full/mof": 0.7, "sweep/trials": 6}, tags={"best_row": "box, 0 %"})
+    better = Outcome(metrics={"final_test/full/mof": 0.8, "sweep/trials": 6}, tags={"best_row": "bell, 0 %"})
     for one in (outcome, outcome, better, better):
         with tracker(mlflow_uri, rows) as shipping:
             assert shipping.finish(folders, {}, outcome=one).complete
     parent = parent_of(mlflow_uri)
     server = client(mlflow_uri)
-    points = [(point.step, point.value) for point in server.get_metric_history(parent.info.run_id, "best/full/mof")]
+    points = [
+        (point.step, point.value) for point in server.get_metric_history(parent.info.run_id, "final_test/full/mof")
+    ]
     assert points == [(0, 0.7), (1, 0.8)]
     assert len(server.get_metric_history(parent.info.run_id, "sweep/trials")) == 1
-    assert (parent.data.metrics["best/full/mof"], parent.data.tags["best_row"]) == (0.8, "bell, 0 %")
+    assert (parent.data.metrics["final_test/full/mof"], parent.data.tags["best_row"]) == (0.8, "bell, 0 %")
     assert parent.data.params == {"training.epochs": "3", "store": "stores/tug"}
     assert duplicates(mlflow_uri) == []

@@ -36,13 +36,13 @@ def test_scores_of_later_evaluations_are_added_to_those_of_the_first(tmp_path: P
     shown = {run.data.tags["trial"]: run for run in runs(mlflow_uri)}
     first = shown[folders[0].identity]
     names = (
-        "test/full/mof",
-        "test/beam 10/full/mof",
-        "test/beam 10/full/inference_seconds",
-        "test/alignment/full/mof",
+        "final_test/full/mof",
+        "final_test/beam 10/full/mof",
+        "final_test/beam 10/full/inference_seconds",
+        "final_test/alignment/full/mof",
     )
     assert [first.data.metrics[name] for name in names] == [pytest.approx(0.71), 0.8, pytest.approx(0.08), 0.9]
-    assert "test/beam 10/full/edit" not in first.data.metrics
+    assert "final_test/beam 10/full/edit" not in first.data.metrics
     assert "time/beam 10/train_seconds" not in first.data.metrics
     assert first.data.tags["shipped_evaluations"] == f"{ALIGNED} {BEAM}"
     assert "shipped_evaluations" not in shown[folders[1].identity].data.tags
@@ -88,13 +88,13 @@ def test_scores_on_the_server_are_those_of_parquet_and_their_means_those_of_the_
     for line in lines:
         scores = {name: value for name, value in line.items() if "." in name and value is not None}
         assert len(scores) == 8
-        assert {name: shown[line["identity"]].get(f"test/{name.replace('.', '/')}") for name in scores} == scores
+        assert {name: shown[line["identity"]].get(f"final_test/{name.replace('.', '/')}") for name in scores} == scores
     with paths["ablation_masks.csv"].open(newline="") as file:
         for row in list(csv.DictReader(file))[: len(variants)]:
             of_row = [shown[cell.identity] for cell in cells if cell.variant.name == row["Row"]]
             for name in ("full.mof", "frames.edit"):
                 assert float(row[f"{name}.mean"]) == pytest.approx(
-                    statistics.fmean(values := [m[f"test/{name.replace('.', '/')}"] for m in of_row])
+                    statistics.fmean(values := [m[f"final_test/{name.replace('.', '/')}"] for m in of_row])
                 )
                 assert float(row[f"{name}.std"]) == pytest.approx(statistics.stdev(values))
     attached = artifacts_of(mlflow_uri, parent_of(mlflow_uri).info.run_id)

@@ -83,16 +83,16 @@ def test_curves_and_scores_arrive_with_the_journals_steps_and_times(tmp_path: Pa
         shipping.ship([folder])
     run = run_of(mlflow_uri, folder)
     points = client(mlflow_uri).get_metric_history(run.info.run_id, "train/loss/total")
-    (mof,) = client(mlflow_uri).get_metric_history(run.info.run_id, "test/full/mof")
+    (mof,) = client(mlflow_uri).get_metric_history(run.info.run_id, "final_test/full/mof")
     assert (mof.step, mof.timestamp) == (0, points[-1].timestamp)
     assert [(point.step, point.timestamp) for point in points] == [
         (step, 1_780_000_000_000 + 1000 * step) for step in (1, 2, 3)
     ]
     assert [point.value for point in points] == pytest.approx([3.02, 1.52, 1.02])
-    assert run.data.metrics["test/full/mof"] == pytest.approx(0.72)
-    assert run.data.metrics["test/frames/edit"] == pytest.approx(0.62)
-    assert run.data.metrics["test/undefined/full.iod"] == 1
-    assert not {"test/full/iod", "test/undefined/full.mof"} & set(run.data.metrics)
+    assert run.data.metrics["final_test/full/mof"] == pytest.approx(0.72)
+    assert run.data.metrics["final_test/frames/edit"] == pytest.approx(0.62)
+    assert run.data.metrics["final_test/undefined/full.iod"] == 1
+    assert not {"final_test/full/iod", "final_test/undefined/full.mof"} & set(run.data.metrics)
     assert (run.info.start_time, run.info.end_time) == (1_780_000_000_000, 1_780_000_004_000)
 
 
@@ -282,7 +282,7 @@ def test_a_finished_run_stays_finished_while_the_trial_runs_in_another_results_f
             shipper.ship([folder])
     run = run_of(mlflow_uri, done)
     assert run.info.status == "FINISHED"
-    assert run.data.metrics["test/full/mof"] == pytest.approx(0.71)
+    assert run.data.metrics["final_test/full/mof"] == pytest.approx(0.71)
 
 
 def test_a_damaged_directory_does_not_hold_up_the_others(tmp_path: Path, mlflow_uri: str) -> None:
@@ -334,7 +334,7 @@ def test_only_the_journal_of_a_shipped_trial_is_looked_at_until_it_grows(
         globbed.clear()
         assert len(shipping.ship([*folders, waiting]).shipped) == 6
         assert {line.split()[0] for line in globbed} == {folders[0].identity}
-    assert run_of(mlflow_uri, folders[0]).data.metrics["test/beam 10/full/mof"] == 0.8
+    assert run_of(mlflow_uri, folders[0]).data.metrics["final_test/beam 10/full/mof"] == 0.8
 
 
 def test_a_later_evaluation_whose_process_died_behind_its_result_is_shipped(tmp_path: Path, mlflow_uri: str) -> None:
@@ -354,11 +354,11 @@ def test_a_later_evaluation_whose_process_died_behind_its_result_is_shipped(tmp_
                 },
             )
             shipping.ship([folder])
-            assert "test/alignment/full/mof" not in run_of(mlflow_uri, folder).data.metrics
+            assert "final_test/alignment/full/mof" not in run_of(mlflow_uri, folder).data.metrics
         assert shipping.ship([folder]).complete
     run = run_of(mlflow_uri, folder)
     assert (run.info.status, run.data.tags["shipped_evaluations"]) == ("FINISHED", "b" * 16)
-    assert run.data.metrics["test/alignment/full/mof"] == 0.9
+    assert run.data.metrics["final_test/alignment/full/mof"] == 0.9
 
 
 def test_a_trial_of_the_previous_release_is_shipped_like_others(

@@ -119,9 +119,9 @@ def test_the_first_evaluation_stays_the_first_for_the_tracking_server(results: R
     assert record.state is State.FINISHED
     assert record.tags["weights_sha256"] == earlier(BELL, "result.json")["weights_sha256"]
     scores = {point.name: point.value for point in record.scores}
-    assert scores["test/full/mof"] == pytest.approx(0.49746192893401014)
+    assert scores["final_test/full/mof"] == pytest.approx(0.49746192893401014)
     later = {point.name: point.value for point in record.evaluations[BEAM]}
-    assert later["test/beam 2/full/matching_score"] == pytest.approx(0.4)
+    assert later["final_test/beam 2/full/matching_score"] == pytest.approx(0.4)
     assert record.data.schema == "", "the earlier release did not record dimension and dtype"
     assert {place for _, place in artifacts(reading)} == {"checkpoint", "predictions", ""}
 

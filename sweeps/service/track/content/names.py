@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from sweeps.service.text import digest
 
-METRIC_NAMES = "2"
-"""Version of the names of metrics; runs with the names of version 1 (`full.mof`, `loss.total`) are replaced."""
+METRIC_NAMES = "3"
+"""Version of the names of metrics; runs with names of version 1 (`full.mof`) or 2 (`test/full/mof`) are replaced."""
 MAX_NAME_CHARACTERS = 250
 FORBIDDEN_CHARACTERS = re.compile(r"[^0-9A-Za-z_\-. :/]")
 
@@ -29,15 +29,13 @@ def curve_name(name: str) -> str:
     return f"train/{'score' if group == 'progress' else group}/{rest}"
 
 
-def score_name(part: str, evaluation: str, prediction: str, metric: str) -> str:
-    """The name of a score; begins with the part of the split; `evaluation` is empty for the first of a trial.
+def score_name(group: str, evaluation: str, prediction: str, metric: str) -> str:
+    """The name of a score in a group; `evaluation` is empty for the first of a trial.
 
-    >>> score_name("test", "", "full", "mof"), score_name("test", "beam 10", "full", "mof")
-    ('test/full/mof', 'test/beam 10/full/mof')
-    >>> score_name("validation", "", "full", "mof")
-    'validation/full/mof'
+    >>> score_name("final_test", "", "full", "mof"), score_name("final_test", "beam 10", "full", "mof")
+    ('final_test/full/mof', 'final_test/beam 10/full/mof')
     """
-    return "/".join(word for word in (part, evaluation, prediction, metric) if word)
+    return "/".join(word for word in (group, evaluation, prediction, metric) if word)
 
 
 def safe_name(name: str) -> str:

@@ -197,7 +197,7 @@ def _curves(epochs: Iterable[Record]) -> Iterator[Point]:
 
 
 def _scores(result: Mapping[str, Any], time: int, part: str, evaluation: str = "") -> Iterator[Point]:
-    """Scores such as `test/full/mof`, the number of videos for which a score is undefined, and durations.
+    """Scores such as `final_test/full/mof`, the number of videos for which a score is undefined, and durations.
 
     All are at step 0: MLflow's pages draw bars for metrics with this step only, and lines for others. Scores without
     background are left out if all are equal to those with it, as in a store without background.
@@ -209,11 +209,12 @@ def _scores(result: Mapping[str, Any], time: int, part: str, evaluation: str = "
         evaluation: settings of a later evaluation; empty for the first.
     """
     values: dict[str, float | None] = {}
+    group = f"final_{part}"
     for prediction, scores in _distinct_scores(values_of(result)).items():
-        values |= {score_name(part, evaluation, prediction, metric): value for metric, value in scores.items()}
+        values |= {score_name(group, evaluation, prediction, metric): value for metric, value in scores.items()}
         counts = result.get("undefined", {}).get(prediction, {})
         values |= {
-            score_name(part, evaluation, "undefined", f"{prediction}.{metric}"): count
+            score_name(group, evaluation, "undefined", f"{prediction}.{metric}"): count
             for metric, count in counts.items()
             if count and metric in scores
         }
