@@ -1,5 +1,6 @@
 """Experiments as values: the cells they expand to, and the wrong ones."""
 
+import itertools
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,6 +12,7 @@ from mucon import recipes
 from mucon.config import TrainConfig
 from mucon.methods import method_named
 from sweeps.ablation_masks import EXPERIMENT
+from sweeps.beyond import EXPERIMENT as BEYOND
 from sweeps.service.commands.options import experiment_names, experiments
 from sweeps.service.plan.cells import Cell, expand, settings_by_method
 from sweeps.service.spec.columns import Variant
@@ -46,6 +48,13 @@ def expanded(
 def test_the_mask_ablation_has_the_papers_six_rows() -> None:
     names = [variant.name for variant in EXPERIMENT.variants]
     assert names == ["box, no", "bell, no", "trapezoid, no", "box, 10 %", "bell, 10 %", "trapezoid, 10 %"]
+
+
+def test_rows_beyond_the_paper_share_a_training_if_they_differ_in_their_decoding_alone() -> None:
+    base = BEYOND.base()
+    trained = {row.labels: base.with_values(row.settings).canonical().trained_differences() for row in BEYOND.variants}
+    for (one, others), (another, differences) in itertools.combinations(trained.items(), 2):
+        assert (others == differences) == (one[0] == another[0])
 
 
 def test_an_experiment_is_every_row_on_every_split_with_every_seed() -> None:
