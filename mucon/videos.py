@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     from storage import Store
 
+LONG_SEGMENT = 4
+"""Receptive fields in the mean length of a segment from which on training warns."""
+
 ScoredPart = Literal["test", "validation"]
 """The part of a split on which models are compared. A training leaves the validation part out of its training part."""
 
@@ -312,6 +315,27 @@ def warn_of_shared_groups(store: Store, split: str) -> None:
         message = f"the parts share {counted(len(groups), 'group')}: {some(groups)}"
         problem = Problem(rule="conflict", place=f"split {split}", value=list(groups), message=message)
         warnings.warn(DataWarning(problem), stacklevel=2)
+
+
+def warn_of_long_segments(videos: Sequence[Video], receptive_field: int) -> None:
+    """Warns if a latent frame depends on a small part of a typical segment alone.
+
+    Args:
+        videos: training videos; their transcripts are read, no lengths.
+        receptive_field: frames on which a latent frame depends.
+
+    Warns:
+        DataWarning: the mean length of a segment is more than `LONG_SEGMENT` receptive fields.
+    """
+    n_frames, n_segments = sum(video.n_frames for video in videos), sum(len(video.transcript) for video in videos)
+    if n_frames > LONG_SEGMENT * receptive_field * n_segments:
+        mean = f"{n_frames / n_segments:.0f}"
+        message = (
+            f"segments have {mean} frames on average, but a latent frame depends on {receptive_field} frames alone"
+        )
+        place, hint = "backbone.n_layers", "compare a backbone with more layers"
+        problem = Problem(rule="mismatch", place=place, value=receptive_field, message=message, hint=hint)
+        warnings.warn(DataWarning(problem), stacklevel=3)
 
 
 def _pooling_problem(n_videos: int, message: str) -> Problem:

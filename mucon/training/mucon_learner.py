@@ -34,7 +34,7 @@ from mucon.training.step import SUPERVISED_TERMS, TERMS, FrameLabels, compiled_v
 from mucon.training.supervision import with_labels
 from mucon.training.warm_start import warm_start
 from mucon.training_config import CHECKPOINT_SECONDS, Schedule
-from mucon.videos import Source, Video, check_training_videos, warn_of_short_videos
+from mucon.videos import Source, Video, check_training_videos, warn_of_long_segments, warn_of_short_videos
 from mucon.vocabulary import Vocabulary
 from storage.fencing import ALONE, Writer
 
@@ -78,12 +78,15 @@ def train(
         SupersededError: another process has taken over the run folder.
 
     Warns:
-        DataWarning: recordings shorter than a latent frame, or with more segments than latent frames.
+        DataWarning: recordings shorter than a latent frame, or with more segments than latent frames; segments that
+            are much longer than the receptive field of the backbone.
     """
     dim = check_training_videos(videos, vocabulary)
     _check_decoding(config.decoding, videos)
     check_background(vocabulary.background_ids, config.decoding)
     warn_of_short_videos(videos, config.backbone.pooling)
+    if config.backbone.kind != "single":  # which has no context by choice
+        warn_of_long_segments(videos, config.backbone.receptive_field)
     labelled = with_labels(sorted(videos, key=lambda v: v.id), config.training.labelled, config.seed)
     if config.decoding.background_rule == "labelled" and not any(video.labelled for video in labelled):
         raise InputError(no_labels("labelled"))

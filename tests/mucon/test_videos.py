@@ -15,6 +15,7 @@ from mucon.videos import (
     check_training_videos,
     videos_of,
     vocabulary_of,
+    warn_of_long_segments,
     warn_of_short_videos,
 )
 from mucon.vocabulary import Vocabulary
@@ -156,6 +157,15 @@ def test_a_model_is_refused_on_data_of_another_kind():
     assert (refusal.places[1], refusal.values[1]) == ("vocabulary", ["fly", "stir"])
     with refused("mismatch", "vocabulary", [], n=1):
         check_same_data(VOCABULARY, 5, Vocabulary(VOCABULARY.actions[::-1]), 5)
+
+
+@pytest.mark.parametrize(("n_frames", "n"), [(80, 0), (81, 1)])
+def test_segments_of_more_than_four_receptive_fields_get_a_warning(n_frames, n):
+    videos = [make_video("long", (0, 1), (n_frames - 1, 1)), make_video("short", (0,), (40,))]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        warn_of_long_segments(videos, receptive_field=10)
+    assert [(one.message.problem.place, one.message.problem.value) for one in caught] == [("backbone.n_layers", 10)] * n
 
 
 @pytest.mark.parametrize(("transcript", "lengths", "n"), [((0,), (3,), 1), ((0, 1, 2), (1, 1, 1), 2), ((0,), (4,), 0)])
