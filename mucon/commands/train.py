@@ -44,7 +44,7 @@ example:
 def add(commands: Commands) -> None:
     """Adds the command."""
     parser = commands.add_parser("train", help="train a model on a store", description=DESCRIPTION, epilog=EXAMPLE)
-    parser.add_argument("recipe", choices=RECIPES, metavar="RECIPE", help=", ".join(RECIPES))
+    parser.add_argument("recipe", metavar="RECIPE", help=f"{', '.join(RECIPES)}; or one of the method's own recipes")
     add_method(parser)
     add_data(parser)
     parser.add_argument(
@@ -181,7 +181,7 @@ def config_of(args: argparse.Namespace) -> Config:
         values["training.epochs"] = args.epochs
     recipes = method_named(args.method).recipes
     if args.recipe not in recipes:
-        names = dict.fromkeys(name for name in recipes if name in RECIPES and name not in FORMER_RECIPES)
+        names = [name for name in recipes if name not in FORMER_RECIPES]
         expected = f"a recipe of {args.method}: {', '.join(names)}"
         raise InputError(Problem(rule="unknown", place="RECIPE", value=args.recipe, expected=expected))
     config: Config = recipes[args.recipe]().with_values({**values, **parse_settings(args.settings)})

@@ -127,10 +127,10 @@ def demo() -> NnvConfig:
     )
 
 
-def published() -> NnvConfig:
+def published_program() -> NnvConfig:
     """The schedule of the released program."""
     return NnvConfig(training=WeakTrainingConfig(epochs=PASSES, schedule="published"))
 
 
-RECIPES = {"weak": NnvConfig, "demo": demo, "published": published}
+RECIPES = {"weak": NnvConfig, "demo": demo, "published_program": published_program}
 NNV: Method[NnvConfig] = _Nnv("nnv", NnvConfig, RECIPES, NnvLearner, main="full")

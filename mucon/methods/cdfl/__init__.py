@@ -5,8 +5,8 @@ released program.
 """
 
 from mucon.method import Method
-from mucon.methods.cdfl.learner import CdflConfig, CdflLearner, demo, published
+from mucon.methods.cdfl.learner import CdflConfig, CdflLearner, demo, published_program
 from mucon.methods.weak import WeakMethod
 
-RECIPES = {"weak": CdflConfig, "demo": demo, "published": published}
+RECIPES = {"weak": CdflConfig, "demo": demo, "published_program": published_program}
 CDFL: Method[CdflConfig] = WeakMethod("cdfl", CdflConfig, RECIPES, CdflLearner, main="full")

@@ -119,6 +119,6 @@ def demo() -> CdflConfig:
     )
 
 
-def published() -> CdflConfig:
+def published_program() -> CdflConfig:
     """The schedule of the released program."""
     return CdflConfig(training=WeakTrainingConfig(epochs=PASSES, schedule="published"))

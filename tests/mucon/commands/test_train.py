@@ -21,7 +21,7 @@ from mucon.cli import build_parser, main
 from mucon.commands.train import StopOnSignal, config_of
 from mucon.device import training_line
 from mucon.library import load_predictor
-from mucon.methods import method_named
+from mucon.methods import METHODS, method_named
 from mucon.training import train
 from mucon.videos import videos_of, vocabulary_of
 from storage import StoreWriter, open_store
@@ -276,3 +276,13 @@ def test_a_training_without_the_validation_part_is_evaluated_on_it(store: Path, 
     assert trained is not None
     assert tuple(trained.recordings) == held.rest
     assert main([*words[1:], "--device", "cpu"]) == 0
+
+
+def test_a_method_has_recipes_of_its_own(store: Path, tmp_path: Path):
+    line = train_line(store, tmp_path / "run")
+    for method in METHODS:
+        for recipe in method_named(method).recipes:
+            args = build_parser().parse(["train", recipe, *line[2:10], "--method", method])
+            assert isinstance(config_of(args), method_named(method).config)
+        with refused("unknown", "RECIPE", "nope", n=1):
+            call(["train", "nope", *line[2:10], "--method", method])

@@ -93,7 +93,7 @@ def test_the_published_schedule_has_the_iterations_of_the_released_program(
     name: str, iterations: int, drop: float, own: dict[str, object]
 ):
     method = method_named(name)
-    config = method.for_videos(method.recipes["published"](), 1460)
+    config = method.for_videos(method.recipes["published_program"](), 1460)
     epochs = math.ceil(iterations / 1460)
     assert config.training.epochs == epochs
     assert (config.training.optimiser, config.training.learning_rate) == ("sgd", 0.01)
