@@ -39,6 +39,44 @@ def last_epoch(epochs: int, stop_after: int | None) -> int:
     return epochs if stop_after is None else min(epochs, stop_after)
 
 
+class Ranged(Schedule, Protocol):
+    """The settings of every method whose ranges `range_rules` states."""
+
+    @property
+    def stop_after(self) -> int | None:
+        """Epochs after which training ends early."""
+
+    @property
+    def learning_rate(self) -> float:
+        """Initial rate."""
+
+    @property
+    def weight_decay(self) -> float:
+        """Weight decay of every parameter."""
+
+    @property
+    def clip_norm(self) -> float | None:
+        """Largest gradient norm; None does not clip."""
+
+    @property
+    def progress_videos(self) -> int:
+        """Largest number of training videos that are scored during training."""
+
+
+def range_rules(config: Ranged) -> list[tuple[str, object, str, bool]]:
+    """The ranges of the settings that the trainings of all methods share, for `mucon.errors.check_ranges`."""
+    return [
+        ("epochs", config.epochs, "at least 1", config.epochs >= 1),
+        ("stop_after", config.stop_after, "at least 1", config.stop_after is None or config.stop_after >= 1),
+        ("learning_rate", config.learning_rate, "above 0", config.learning_rate > 0),
+        ("weight_decay", config.weight_decay, "at least 0", config.weight_decay >= 0),
+        ("clip_norm", config.clip_norm, "above 0", config.clip_norm is None or config.clip_norm > 0),
+        ("threads", config.threads, "at least 1", config.threads >= 1),
+        ("progress_videos", config.progress_videos, "at least 0", config.progress_videos >= 0),
+        ("progress_every", config.progress_every, "at least 1", config.progress_every >= 1),
+    ]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingConfig:
     """One video per step; stochastic gradient descent without momentum by default.
@@ -102,9 +140,7 @@ class TrainingConfig:
         check_ranges(
             "training.",
             [
-                ("epochs", self.epochs, "at least 1", self.epochs >= 1),
-                ("stop_after", self.stop_after, "at least 1", self.stop_after is None or self.stop_after >= 1),
-                ("learning_rate", self.learning_rate, "above 0", self.learning_rate > 0),
+                *range_rules(self),
                 ("lr_drop_fraction", self.lr_drop_fraction, "from 0 to 1", 0 <= self.lr_drop_fraction <= 1),
                 (
                     "lr_drop_epoch",
@@ -113,14 +149,9 @@ class TrainingConfig:
                     self.lr_drop_epoch is None or self.lr_drop_epoch >= 0,
                 ),
                 ("lr_drop_factor", self.lr_drop_factor, "above 0", self.lr_drop_factor > 0),
-                ("weight_decay", self.weight_decay, "at least 0", self.weight_decay >= 0),
-                ("clip_norm", self.clip_norm, "above 0", self.clip_norm > 0),
-                ("threads", self.threads, "at least 1", self.threads >= 1),
                 ("labelled", self.labelled, "from 0 to 1", 0 <= self.labelled <= 1),
                 ("teacher_forcing", self.teacher_forcing, "from 0 to 1", 0 <= self.teacher_forcing <= 1),
                 ("accumulate", self.accumulate, "at least 1", self.accumulate >= 1),
-                ("progress_videos", self.progress_videos, "at least 0", self.progress_videos >= 0),
-                ("progress_every", self.progress_every, "at least 1", self.progress_every >= 1),
             ],
         )
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from mucon.errors import check_ranges
 from mucon.methods.frames.networks import FrameNetworkConfig, NetworkConfig
-from mucon.training_config import last_epoch
+from mucon.training_config import last_epoch, range_rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,15 +76,8 @@ class FrameTrainingConfig:
         check_ranges(
             "training.",
             [
-                ("epochs", self.epochs, "at least 1", self.epochs >= 1),
-                ("stop_after", self.stop_after, "at least 1", self.stop_after is None or self.stop_after >= 1),
+                *range_rules(self),
                 ("labelled", self.labelled, *self._labelled_range()),
-                ("learning_rate", self.learning_rate, "above 0", self.learning_rate > 0),
-                ("weight_decay", self.weight_decay, "at least 0", self.weight_decay >= 0),
-                ("clip_norm", self.clip_norm, "above 0", self.clip_norm is None or self.clip_norm > 0),
-                ("threads", self.threads, "at least 1", self.threads >= 1),
-                ("progress_videos", self.progress_videos, "at least 0", self.progress_videos >= 0),
-                ("progress_every", self.progress_every, "at least 1", self.progress_every >= 1),
             ],
         )
 
