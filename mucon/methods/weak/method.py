@@ -74,8 +74,8 @@ class WeakMethod(NetworkMethod[C]):
         with parsing(Path(FACTS)):
             facts = None if saved.facts is None else TrainingFacts.from_dict(saved.facts)
         return self.predictor_class(
-            self.name, self.main, network, config, saved.vocabulary, saved.size["dim"], saved.progress,
-            saved.trained_on, facts,
+            self.name, network, config, saved.vocabulary, saved.size["dim"], saved.progress, saved.trained_on,
+            main=self.main, facts=facts,
         )  # fmt: skip
 
     def for_videos(self, config: C, n_videos: int) -> C:

@@ -12,28 +12,23 @@ Source: Richard, Kuehne, Iqbal and Gall, "NeuralNetwork-Viterbi", CVPR 2018, sec
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mucon.checkpoint_files import Progress
 from mucon.decoding.alignment import best_lengths
 from mucon.decoding.config import DecodingConfig
 from mucon.decoding.fusion import TrainingFacts, best_training_transcript, evidence, known_facts
 from mucon.decoding.length_priors import Flat, PoissonPerClass
 from mucon.device import full_precision
-from mucon.errors import InputError, Problem
-from mucon.identity.trained_on import TrainedOn
-from mucon.identity.weights import weights_sha256
+from mucon.errors import InputError
 from mucon.inference.requests import (
     TASKS,
     Prediction,
@@ -41,56 +36,27 @@ from mucon.inference.requests import (
     problems_of_log_probs,
     transcript_problems,
 )
-from mucon.methods.frames.networks import FrameClassifier
-from mucon.methods.weak.config import WeakConfig
+from mucon.methods.frames.network_predictor import NetworkPredictor
 from mucon.segments import Segmentation
-from mucon.videos import Video
-from mucon.vocabulary import Vocabulary
 
 PREDICTIONS = ("frames", "full")
 DECODING = DecodingConfig(transcripts="training", class_prior="training")
 
 
 @dataclass(frozen=True, slots=True)
-class EvidencePredictor:
+class EvidencePredictor(NetworkPredictor):
     """A `mucon.method.Predictor` whose predictions follow from log posteriors of the frames and from training facts.
 
     Attributes:
         main: the prediction that the method is known for.
-        classifier: the network in evaluation mode.
         facts: None before training finishes; `full` then has no value.
     """
 
-    method: str
-    main: str
-    classifier: FrameClassifier
-    config: WeakConfig
-    vocabulary: Vocabulary
-    dim: int
-    progress: Progress
-    trained_on: TrainedOn | None = None
+    main: str = "full"
     facts: TrainingFacts | None = None
 
     predictions: ClassVar[tuple[str, ...]] = PREDICTIONS
     tasks: ClassVar[tuple[str, ...]] = TASKS
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the network."""
-        return next(self.classifier.parameters()).device
-
-    def weights_sha256(self) -> str:
-        """Digest of the weights."""
-        return weights_sha256(self.classifier)
-
-    def to(self, device: torch.device) -> Self:
-        """A copy on a device, in evaluation mode."""
-        classifier = copy.deepcopy(self.classifier).to(device).eval()
-        return dataclasses.replace(self, classifier=classifier)
-
-    def prepared(self, training_videos: Sequence[Video], decoding: DecodingConfig | None = None) -> Self:
-        """Itself: the checkpoint contains the facts."""
-        return self
 
     def outputs(self, features: Tensor) -> Tensor:
         """What the network computes for the predictions: log posteriors `[T, N]` of features `[T, D]`."""
@@ -134,7 +100,7 @@ class EvidencePredictor:
         alternatives: int = 0,
     ) -> Callable[[], Prediction]:
         """Runs the network and returns the function that decodes."""
-        self._check_choices(decoding, alternatives)
+        self.check_choices(decoding, alternatives)
         outputs, seen = self._see(features, predictions)
         ends = {name: partial(self.segmented, name, outputs) for name in predictions}
         return partial(_end, ends, self.posteriors(outputs), seen)
@@ -148,21 +114,13 @@ class EvidencePredictor:
         decoding: DecodingConfig | None = None,
     ) -> Prediction:
         """Aligns a known transcript, see `Predictor.align`."""
-        self._check_choices(decoding, 0)
+        self.check_choices(decoding, 0)
         problems = transcript_problems(transcript, len(features), self.vocabulary)
         if problems:
             raise InputError(problems)
         outputs, seen = self._see(features, predictions)
         ends = {name: partial(self.aligned, name, outputs, transcript) for name in predictions}
         return _end(ends, self.posteriors(outputs), seen)
-
-    def _check_choices(self, decoding: DecodingConfig | None, alternatives: int) -> None:
-        if alternatives:
-            message = f"the method {self.method} has no alternatives"
-            raise InputError(Problem(rule="unsupported", place="alternatives", value=alternatives, message=message))
-        if decoding is not None:
-            message = f"the method {self.method} has no decoding choices"
-            raise InputError(Problem(rule="unsupported", place="decoding", message=message))
 
     @full_precision()
     def _see(self, features: Tensor, predictions: Sequence[str]) -> tuple[NDArray[np.float32], float]:

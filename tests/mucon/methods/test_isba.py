@@ -233,7 +233,7 @@ def test_an_alignment_keeps_the_transcript_and_moves_equal_parts_towards_the_bor
     probs[np.arange(24), np.repeat(video.transcript, video.lengths)] = 0.85
     config = IsbaConfig().override("boundaries.flip", 0.0)
     given = Given(np.log(probs))
-    predictor = method_named("isba").predictor_class("isba", "frames", given, config, VOCABULARY, 5, Progress())
+    predictor = method_named("isba").predictor_class("isba", given, config, VOCABULARY, 5, Progress(), main="frames")
     aligned = predictor.align(video.features(), video.transcript, predictions=("frames",)).segmentations["frames"]
     assert tuple(aligned.transcript) == video.transcript
     assert aligned.lengths.tolist() == [5, 8, 11]
