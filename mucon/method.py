@@ -5,7 +5,7 @@ A method is a configuration class, a training function and a loading function. `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -244,10 +244,15 @@ class Method(Protocol[C]):
     def decoding(self, config: C) -> DecodingConfig | None:
         """The choices of decoding in a configuration; None for a method that has none."""
 
-    def for_videos(self, config: C, n_videos: int) -> C:
+    def for_videos(self, config: C, n_videos: int, given: Collection[str] = ()) -> C:
         """The configuration with what depends on the number of training videos, such as epochs for a number of steps.
 
         Doing it twice changes nothing.
+
+        Args:
+            config: the configuration.
+            n_videos: number of training videos.
+            given: paths of settings that were asked for, which are kept even if they have their defaults.
         """
 
     def visited(self, config: C, videos: Sequence[Video]) -> Sequence[Video]:

@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
     warn_of_models(config, store, args.split, scored, args.out)
     videos, vocabulary = training_videos_of(store, args.split, scored), vocabulary_of(store)
     method = method_named(args.method)
-    config = method.for_videos(config, len(videos))
+    config = method.for_videos(config, len(videos), _given(args))
     training = training_of(config)
     n_videos, history = len(method.visited(config, videos)), History(args.out, device)
     with StopOnSignal() as stop, EpochPrinter(training.last_epoch, n_videos) as printer:
@@ -176,16 +176,19 @@ def config_of(args: argparse.Namespace) -> Config:
     """
     from mucon.methods import method_named
 
-    values: dict[str, object] = {"seed": args.seed}
-    if args.epochs is not None:
-        values["training.epochs"] = args.epochs
     recipes = method_named(args.method).recipes
     if args.recipe not in recipes:
         names = [name for name in recipes if name not in FORMER_RECIPES]
         expected = f"a recipe of {args.method}: {', '.join(names)}"
         raise InputError(Problem(rule="unknown", place="RECIPE", value=args.recipe, expected=expected))
-    config: Config = recipes[args.recipe]().with_values({**values, **parse_settings(args.settings)})
+    config: Config = recipes[args.recipe]().with_values(_given(args))
     return config
+
+
+def _given(args: argparse.Namespace) -> dict[str, object]:
+    """The settings of the command line by path."""
+    epochs = {} if args.epochs is None else {"training.epochs": args.epochs}
+    return {"seed": args.seed, **epochs, **parse_settings(args.settings)}
 
 
 class StopOnSignal:

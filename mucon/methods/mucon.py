@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,7 +72,7 @@ class MuCon:
         """The choices of decoding."""
         return config.decoding
 
-    def for_videos(self, config: TrainConfig, n_videos: int) -> TrainConfig:
+    def for_videos(self, config: TrainConfig, n_videos: int, given: Collection[str] = ()) -> TrainConfig:
         """The configuration itself: nothing depends on the number of videos."""
         return config
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from mucon.errors import check_ranges
@@ -87,8 +87,10 @@ class AtbaConfig(WeakConfig):
         return {"training.epochs": 400, "training.accumulate": 32}
 
     def without_effect(self, labelled: bool | None) -> Iterator[str]:
-        """Also the settings of the boundaries where the alignment is exact."""
+        """Also the settings of the boundaries where the alignment is exact, and a first stage of usual length."""
         yield from WeakConfig.without_effect(self, labelled)
+        if self.training.first_stage == replace(self.training, stage1_epochs=None).first_stage:
+            yield "training.stage1_epochs"
         if self.alignment.kind == "exact":
             names = ("boundary_window", "transition_window", "candidates", "suppression")
             yield from (f"alignment.{name}" for name in names)

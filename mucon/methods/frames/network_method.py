@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
@@ -101,7 +101,7 @@ class NetworkMethod(ABC, Generic[C]):
     def decoding(self, config: C) -> None:
         """There are no choices of decoding."""
 
-    def for_videos(self, config: C, n_videos: int) -> C:
+    def for_videos(self, config: C, n_videos: int, given: Collection[str] = ()) -> C:
         """The configuration itself: nothing depends on the number of videos."""
         return config
 

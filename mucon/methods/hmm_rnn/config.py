@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,11 +61,9 @@ class HmmConfig(WeakConfig):
         del n_videos
         return {"training.optimiser": "sgd", "training.learning_rate": 1.0, "training.epochs": 40}
 
-    def without_effect(self, labelled: bool | None) -> Iterator[str]:
-        """What has no effect on training, and an alignment that comes after the last epoch."""
-        yield from WeakConfig.without_effect(self, labelled)
-        if self.training.realign_every >= self.training.epochs:
-            yield "training.realign_every"
+    def limits(self) -> Mapping[str, int]:
+        """An alignment after the last epoch never comes."""
+        return {"training.realign_every": self.training.epochs}
 
 
 def demo() -> HmmConfig:

@@ -84,12 +84,17 @@ class IsbaConfig(WeakConfig):
         return epoch > 0 and self.loop_of(epoch) > self.loop_of(epoch - 1)
 
     def without_effect(self, labelled: bool | None) -> Iterator[str]:
-        """Settings of loops that do not come."""
-        yield from super(IsbaConfig, self).without_effect(labelled)
+        """Also the first weights of loops that do not come."""
+        yield from WeakConfig.without_effect(self, labelled)
         if self.n_loops == 1:
             yield "boundaries.warm_start"
-        if self.boundaries.patience >= self.n_loops - FIRST_CANDIDATE - 2:
-            yield "boundaries.patience"
+
+    def limits(self) -> Mapping[str, int]:
+        """A loop has at least one epoch; a patience from its limit on never ends the training."""
+        return {
+            "boundaries.loops": self.training.epochs,
+            "boundaries.patience": max(self.n_loops - FIRST_CANDIDATE - 2, 0),
+        }
 
 
 def small() -> IsbaConfig:

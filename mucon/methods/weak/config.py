@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
+from mucon.configuration import Config, flatten
 from mucon.errors import check_ranges
 from mucon.methods.frames.config import NOT_TRAINED
 from mucon.methods.frames.networks import FrameNetworkConfig, NetworkConfig
@@ -18,8 +19,8 @@ class WeakTrainingConfig:
 
     Attributes:
         schedule: `passes`: so many epochs, with Adam by default. `published`: optimiser, rate and number of iterations
-            of the released program, see `WeakConfig.published`; settings that differ from their defaults take
-            precedence.
+            of the released program, see `WeakConfig.published`; settings that are given, or differ from their defaults,
+            take precedence. `WeakConfig.for_videos` writes their values into the configuration.
             Deviation: the default is not the released schedule, which counts iterations on a thousand long videos: on
             small data sets the same number of passes has a hundredth of the steps.
         epochs: passes over the training videos.
@@ -118,13 +119,31 @@ class WeakConfig(NetworkConfig):
         """
         raise NotImplementedError
 
-    def for_videos(self, n_videos: int) -> Self:
-        """The configuration with the settings of its schedule; those that differ from their defaults are kept."""
+    def for_videos(self, n_videos: int, given: Collection[str] = ()) -> Self:
+        """The configuration with the settings of its schedule, which is then `passes`.
+
+        Args:
+            n_videos: number of training videos.
+            given: paths of settings that are kept, besides those that differ from their defaults.
+        """
         if self.training.schedule == "passes":
             return self
-        chosen = self.differences()
-        values = {path: value for path, value in self.published(n_videos).items() if path not in chosen}
-        return self.with_values(values)
+        kept = {*self.differences(), *given}
+        values = {path: value for path, value in self.published(n_videos).items() if path not in kept}
+        return self.with_values({**values, "training.schedule": "passes"})
+
+    def canonical(self, *, labelled: bool | None = None) -> Self:
+        """See `Config.canonical`; a number from its limit on is the default if that is not below it, or the limit."""
+        plain = Config.canonical(self, labelled=labelled)
+        values, default = flatten(plain.to_dict()), self._defaults()
+        limits = {path: limit for path, limit in plain.limits().items() if values[path] >= limit}
+        return plain.with_values(
+            {path: default[path] if default[path] >= limit else limit for path, limit in limits.items()}
+        )
+
+    def limits(self) -> Mapping[str, int]:
+        """Path of a number -> its limit: it and all larger numbers have the same effect."""
+        return {}
 
     def without_effect(self, labelled: bool | None) -> Iterator[str]:
         """The factor of a drop that never comes, and an early stop after the last epoch."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -78,9 +78,9 @@ class WeakMethod(NetworkMethod[C]):
             main=self.main, facts=facts,
         )  # fmt: skip
 
-    def for_videos(self, config: C, n_videos: int) -> C:
+    def for_videos(self, config: C, n_videos: int, given: Collection[str] = ()) -> C:
         """The configuration with the settings of its schedule."""
-        return config.for_videos(n_videos)
+        return config.for_videos(n_videos, given)
 
     def visited(self, config: C, videos: Sequence[Video]) -> Sequence[Video]:
         """All videos."""

@@ -22,6 +22,9 @@ from sweeps.service.spec.problems import unknown
 from sweeps.service.trials.cell_results import CellResult
 from sweeps.service.trials.trial import Trial, TrialSettings
 
+RowConfigs = Sequence[tuple[Variant, Config]]
+"""The rows of an experiment with their configurations, before anything depends on the number of training videos."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
@@ -97,7 +100,7 @@ def settings_by_method(
 
 def row_configs(
     experiment: Experiment, base: Callable[[str], Config], settings: Callable[[str], Mapping[str, object]]
-) -> list[tuple[Variant, Config]]:
+) -> RowConfigs:
     """The rows of an experiment with their configurations, see `expand`.
 
     Raises:
@@ -168,7 +171,8 @@ def expand(
     def shared_settings(row: int, n_videos: int, run: str | None) -> TrialSettings:
         variant, config = rows[row]
         config = config if run is None else config.override(LABELS_FROM, run)
-        planned = method_named(variant.method).for_videos(usable(config, device), n_videos)
+        given = {*variant.settings, *settings(variant.method)}
+        planned = method_named(variant.method).for_videos(usable(config, device), n_videos, given)
         return TrialSettings.of(planned, task=variant.task, method=variant.method, part=part)
 
     def trial_of(row: int, seed: int, split: str) -> Trial | None:

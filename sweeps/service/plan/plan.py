@@ -13,7 +13,7 @@ from mucon.errors import InputError, Problem, nearest, some
 from mucon.methods import method_named
 from mucon.videos import ScoredPart, scored_part
 from storage import open_store
-from sweeps.service.plan.cells import Cell, expand, precision_problems, row_configs, settings_by_method
+from sweeps.service.plan.cells import Cell, RowConfigs, expand, precision_problems, row_configs, settings_by_method
 from sweeps.service.plan.recordings import (
     SplitData,
     absolute,
@@ -73,14 +73,17 @@ class Part:
     facts: Mapping[tuple[str, ...], RowFacts] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, experiment: Experiment, trials: Mapping[Cell, Trial], pooling: int) -> Part:
-        """The table of an experiment with its trials."""
+    def of(cls, experiment: Experiment, trials: Mapping[Cell, Trial], pooling: int, rows: RowConfigs) -> Part:
+        """The table of an experiment with its trials, and the configuration that each row asks for."""
+        asked = {row.labels: config for row, config in rows}
         return cls(
             experiment=experiment,
             cells=tuple(trials),
             pooling=pooling,
             settings={cell.variant.labels: trial.differences for cell, trial in trials.items()},
-            facts={cell.variant.labels: RowFacts.of(cell.variant, trial) for cell, trial in trials.items()},
+            facts={
+                one.variant.labels: RowFacts.of(one.variant, trials[one], asked[one.variant.labels]) for one in trials
+            },
         )
 
     def settings_of(self, cell: Cell) -> Mapping[str, Any] | None:
@@ -314,17 +317,20 @@ def make_plan(
         for table in tables
     ]
     stored = as_stored(asked, results)
-    configs = [config for table in tables for _, config in row_configs(table, partial(base, table), given)]
+    rows = [row_configs(table, partial(base, table), given) for table in tables]
     trials = linked({trial.key: trial for cells in stored for trial in cells.values()})
     plan = Plan(
         name=experiment.name,
         title=experiment.title,
-        parts=tuple(Part.of(table, cells, poolings[table.name]) for table, cells in zip(tables, stored, strict=True)),
+        parts=tuple(map(Part.of, tables, stored, (poolings[table.name] for table in tables), rows)),
         splits=data,
         results=results,
         store=absolute(store),
         part=part,
-        warnings=(*precision_problems(configs, device), *model_problems(trials.values())),
+        warnings=(
+            *precision_problems((one for own in rows for _, one in own), device),
+            *model_problems(trials.values()),
+        ),
     )
     return replace(plan, warnings=(*plan.warnings, *_other_parts(plan), *also_tested(opened, data))), trials
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from mucon.method import models_of
+from mucon.configuration import Config
+from mucon.method import models_of, training_of
 from mucon.methods import method_named
 from sweeps.service.spec.columns import Variant
 from sweeps.service.trials.json_files import misfit
@@ -22,7 +23,7 @@ class RowFacts:
     Attributes:
         supervision: what the method is trained from, as text.
         passes: passes over the training videos that it visits.
-        schedule: `training.schedule`; empty for a method without that setting.
+        schedule: `training.schedule` as it was asked for; empty for a method without that setting.
         is_main: whether the row shows the prediction that its method is known for, decoded as its base says.
     """
 
@@ -32,15 +33,21 @@ class RowFacts:
     is_main: bool = False
 
     @classmethod
-    def of(cls, row: Variant, trial: Trial) -> Self:
-        """The facts of a row, by any of its trials."""
+    def of(cls, row: Variant, trial: Trial, asked: Config) -> Self:
+        """The facts of a row, by any of its trials.
+
+        Args:
+            row: the row.
+            trial: one of its trials.
+            asked: the configuration of the row, before anything depends on the number of training videos.
+        """
         is_decoded_otherwise = any(path.startswith("decoding.") for path in row.settings)
         return cls(
             supervision=supervision(
                 trial.training.labelled, is_taught="training.labels_from" in models_of(trial.config)
             ),
             passes=trial.training.last_epoch,
-            schedule=str(getattr(trial.training, "schedule", "")),
+            schedule=str(getattr(training_of(asked), "schedule", "")),
             is_main=row.prediction == method_named(row.method).main and not is_decoded_otherwise,
         )
 

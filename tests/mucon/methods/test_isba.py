@@ -185,7 +185,7 @@ def test_settings_of_loops_that_do_not_come_change_no_bit(tmp_path: Path):
         ({"training__epochs": 5, "boundaries__loops": 5, "training__learning_rate": 0.05}, {"boundaries__patience": 1}),
     ):
         configs = [small("isba", **{**base, **more}) for more in ({}, changed)]
-        assert {name.replace("__", ".") for name in changed} <= set(configs[1].without_effect(None))
+        assert configs[0].canonical() == configs[1].canonical()
         for n, config in enumerate(configs):
             train("isba", tmp_path / f"{len(changed)}{next(iter(changed))}{n}", config)
         digests = {digest("isba", tmp_path / f"{len(changed)}{next(iter(changed))}{n}") for n in range(2)}

@@ -11,6 +11,7 @@ import pytest
 import mucon
 from mucon import device as devices
 from mucon.config import TrainConfig
+from mucon.methods import method_named
 from mucon.training import train
 from mucon.videos import videos_of, vocabulary_of
 from storage import open_store
@@ -82,6 +83,25 @@ def test_rows_that_differ_in_settings_without_effect_share_a_training(tiny_store
     assert trials[0].identity == earlier(trials[0])
     _, others = planned(tiny_store, tmp_path, {}, {"mask.overlap": 0.1}, {"mask.overlap": 0.1, **PUBLISHED})
     assert len(by_training(others)) == 3
+
+
+def test_epochs_of_the_command_line_win_over_a_published_schedule(tiny_store: Path, tmp_path: Path):
+    rows = ({"training.schedule": "published"}, {"training.optimiser": "sgd"})
+    variants = tuple(Variant(labels=(str(i),), settings=row, method="isba") for i, row in enumerate(rows))
+    shape = Experiment(name="shape", title="Shape", label_titles=("Row",), variants=variants)
+    for given, epochs in (({}, 2000), ({"training.epochs": "30"}, 30)):
+        plan, trials = make_plan(
+            shape,
+            store=tiny_store,
+            base=lambda _, method: method_named(method).config(),
+            settings=given,
+            seeds=(1,),
+            splits=("1",),
+            results=ResultsFolder(tmp_path),
+        )
+        facts = plan.parts[0].facts
+        assert [facts[row.labels].schedule for row in variants] == ["published", "passes"]
+        assert facts[variants[0].labels].passes == trials[plan.cells[0].key].training.epochs == epochs
 
 
 def test_rows_with_the_same_settings_are_refused(tiny_store: Path, tmp_path: Path):
