@@ -285,5 +285,8 @@ class Method(Protocol[C]):
             labelled: label all videos; otherwise none, unless the method cannot train without labels.
         """
 
+    def short_steps(self, config: C) -> int:
+        """Steps at the start of a training that take less time than later ones, and are not timed."""
+
     def step_shape(self, config: C) -> tuple[object, ...]:
         """The parts of a configuration that determine the duration of a step; equal tuples take equally long."""

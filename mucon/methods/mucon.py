@@ -120,6 +120,10 @@ class MuCon:
             }
         )
 
+    def short_steps(self, config: TrainConfig) -> int:
+        """None."""
+        return 0
+
     def step_shape(self, config: TrainConfig) -> tuple[object, ...]:
         """Networks, mutual consistency, labels and arithmetic."""
         training = config.training

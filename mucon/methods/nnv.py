@@ -107,7 +107,7 @@ class NnvLearner(AlignedLearner):
     def _examples(self, index: int, labels: Ints, random: np.random.Generator) -> tuple[Ints, Ints, Ints]:
         """Videos, places and labels of a step's frames, in random order."""
         T = len(labels)
-        drawn = self.buffer.draw(min(int(self.config.buffer.ratio * T), self.buffer.n_frames), random)
+        drawn = self.buffer.draw(int(min(self.config.buffer.ratio * T, self.buffer.n_frames)), random)
         order = random.permutation(T + len(drawn[0]))
         own = (np.full(T, index), np.arange(T), labels)
         videos, places, targets = (np.concatenate(pair)[order] for pair in zip(own, drawn, strict=True))
@@ -115,9 +115,9 @@ class NnvLearner(AlignedLearner):
 
 
 class _Nnv(WeakMethod[NnvConfig]):
-    def step_shape(self, config: NnvConfig) -> tuple[object, ...]:
-        """Also the number of frames."""
-        return (*super().step_shape(config), config.buffer)
+    def short_steps(self, config: NnvConfig) -> int:
+        """Until the buffer has as many frames as a step draws."""
+        return math.ceil(config.buffer.ratio)
 
 
 def demo() -> NnvConfig:

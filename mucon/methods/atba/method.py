@@ -11,13 +11,9 @@ class AtbaMethod(WeakMethod[AtbaConfig]):
     """A `mucon.method.Method`; see there."""
 
     def quick(self, config: AtbaConfig, *, labelled: bool) -> AtbaConfig:
-        """One epoch of the second stage without scores."""
+        """One epoch of the second stage without scores, one video per step of the optimiser."""
         first = {"training.epochs": 1, "training.stage1_epochs": None, "training.stop_after": None}
-        return config.with_values({**first, "training.progress_videos": 0})
-
-    def step_shape(self, config: AtbaConfig) -> tuple[object, ...]:
-        """Network, arithmetic and alignment."""
-        return (*super().step_shape(config), config.alignment)
+        return config.with_values({**first, "training.accumulate": 1, "training.progress_videos": 0})
 
 
 RECIPES = {"weak": AtbaConfig, "demo": demo, "published_program": published_program, "breakfast": AtbaConfig}

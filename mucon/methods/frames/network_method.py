@@ -124,6 +124,10 @@ class NetworkMethod(ABC, Generic[C]):
         values = {"training.epochs": 1, "training.stop_after": None, "training.progress_videos": 0}
         return config.with_values(values)
 
+    def short_steps(self, config: C) -> int:
+        """None."""
+        return 0
+
     def step_shape(self, config: C) -> tuple[object, ...]:
         """Network and arithmetic."""
         return (self.name, config.network, config.training.optimiser, config.training.threads)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -81,6 +82,11 @@ class WeakMethod(NetworkMethod[C]):
     def for_videos(self, config: C, n_videos: int, given: Collection[str] = ()) -> C:
         """The configuration with the settings of its schedule."""
         return config.for_videos(n_videos, given)
+
+    def step_shape(self, config: C) -> tuple[object, ...]:
+        """Also what differs from method to method: loss, alignment, buffer, frames per step of the optimiser."""
+        own = [getattr(config, one.name) for one in dataclasses.fields(config) if one.name not in ("training", "seed")]
+        return (*super().step_shape(config), *own, getattr(config.training, "minibatch", None))
 
     def visited(self, config: C, videos: Sequence[Video]) -> Sequence[Video]:
         """All videos."""

@@ -26,7 +26,7 @@ from mucon.vocabulary import Vocabulary
 
 MIN_STEPS = 4
 MAX_STEPS = 40
-"""Number of timed steps; the first one includes one-time costs and does not count."""
+"""Number of timed steps; the first one includes one-time costs and does not count, see also `Method.short_steps`."""
 MIN_SECONDS = 0.3
 """Seconds after which `MIN_STEPS` steps are enough."""
 MAX_FEATURE_VALUES = 10_000_000
@@ -112,7 +112,9 @@ def measure_step(
     """
     training = training_of(config)
     quick = method.quick(config, labelled=training.labelled > 0 and video.lengths is not None)
-    n_copies = 1 + min(max(4 * MAX_FEATURE_VALUES // (video.n_frames * video.dim), MIN_STEPS), MAX_STEPS)
+    untimed = 1 + method.short_steps(quick)
+    n_copies = min(max(1 + 4 * MAX_FEATURE_VALUES // (video.n_frames * video.dim), 1 + MIN_STEPS), MAX_STEPS + untimed)
+    untimed = min(untimed, n_copies - MIN_STEPS)
     if "training.labels_from" in models_of(config) and video.lengths is None:  # any labels take equally long
         video = replace(video, lengths=tuple(equal_lengths(video.transcript, video.n_frames).lengths.tolist()))
     copies = [replace(video, id=f"{video.id} {i}") for i in range(n_copies)]
@@ -122,16 +124,17 @@ def measure_step(
         torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated() if on_gpu else _memory()
     clock: list[float] = []
-    processor_before = time.process_time()
+    processor: list[float] = []
 
     def enough() -> bool:
         if on_gpu:
             torch.cuda.synchronize()
         clock.append(time.perf_counter())
+        processor.append(time.process_time())
         n_steps, spent = len(clock) - 1, clock[-1] - clock[0]
         return (
             n_steps == n_copies - 1
-            or (n_steps >= MIN_STEPS and spent > min(seconds, MIN_SECONDS))
+            or (n_steps >= MIN_STEPS + untimed - 1 and spent > min(seconds, MIN_SECONDS))
             or (n_steps >= 2 and spent > seconds)
         )
 
@@ -139,16 +142,17 @@ def measure_step(
         warnings.simplefilter("ignore", DataWarning)
         with contextlib.suppress(Interrupted, Diverged):
             method.train(quick, copies, vocabulary, folder=Path(folder), device=device, should_stop=enough)
-    times = [after - start for start, after in itertools.pairwise(clock)]
-    processor = (time.process_time() - processor_before) / max(len(times), 1) / training.threads
+    first = max(min(untimed, len(clock) - 2), 0)
+    times = [after - start for start, after in itertools.pairwise(clock[first:])]
+    busy = (processor[-1] - processor[first]) / max(len(times), 1) / training.threads
     features = sum(copy.n_frames for copy in copies) * video.dim * 4
     peak = torch.cuda.max_memory_allocated() if on_gpu else peak_memory()
-    quick, usual, slow = np.quantile(times[1:] or times, (0.25, 0.5, 0.75)).tolist()
+    quick, usual, slow = np.quantile(times, (0.25, 0.5, 0.75)).tolist()
     return MeasuredStep(
         seconds=usual,
         quartiles=(quick, slow),
-        processor_seconds=processor,
-        n_steps=len(times),
+        processor_seconds=busy,
+        n_steps=len(clock) - 1,
         n_frames=video.n_frames,
         working_bytes=max(peak - before - features, 0),
         program_bytes=before,

@@ -248,5 +248,5 @@ def test_the_weight_of_the_background_changes_the_run(tmp_path: Path, run: tuple
 def test_a_quick_configuration_measures_the_second_stage():
     method = method_named("atba")
     quick = method.quick(staged(), labelled=False)
-    assert (quick.training.epochs, quick.training.first_stage) == (1, 0)
+    assert (quick.training.epochs, quick.training.first_stage, quick.training.accumulate) == (1, 0, 1)
     assert method.step_shape(quick) != method.step_shape(quick.override("alignment.kind", "atba"))

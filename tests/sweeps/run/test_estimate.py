@@ -162,6 +162,15 @@ def test_a_measurement_leaves_no_files_and_long_recordings_are_cut(tiny_store: P
     assert step.n_frames == 40
 
 
+def test_steps_before_the_buffer_is_full_are_not_timed(tiny_store: Path) -> None:
+    store, method = open_store(tiny_store), method_named("nnv")
+    config = method.config().with_values({"network.hidden": 4, "network.window": 3, "buffer.ratio": 45.0})
+    video = shortened(videos_of(store, "1", "train")[0], 5)
+    assert method.short_steps(config) == 45
+    assert measure_step(method, config, video, vocabulary_of(store), device="cpu", seconds=9).n_steps > 45
+    assert measure_step(method, config, video, vocabulary_of(store), device="cpu", seconds=1e-9).n_steps == 2
+
+
 def test_a_dry_run_ends_with_the_estimate_and_measures_nothing_if_nothing_is_missing(
     tiny_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
