@@ -29,6 +29,14 @@ def stretched(x: Tensor, times: int, length: int) -> Tensor:
     return x[..., None].expand(-1, -1, -1, times).flatten(2)[..., :length]
 
 
+class GroupNorm(nn.GroupNorm):
+    """Group normalisation in which a group of a single value becomes the bias (torch's raises an error)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[1, C, T]` -> the same shape."""
+        return torch.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
+
+
 class SampledClassifier(FrameClassifier):
     """A classifier of every n-th frame; the frames up to the next one have the same distribution.
 

@@ -19,7 +19,14 @@ import torch
 from torch import Tensor, nn
 
 from mucon.errors import check_ranges
-from mucon.methods.encoder_decoder.layers import SampledClassifier, convolution, pooled, shared_rules, stretched
+from mucon.methods.encoder_decoder.layers import (
+    GroupNorm,
+    SampledClassifier,
+    convolution,
+    pooled,
+    shared_rules,
+    stretched,
+)
 from mucon.methods.frames import FrameNetworkConfig
 
 
@@ -85,7 +92,7 @@ class TcfpnNetwork(SampledClassifier):
         self.encoder = nn.ModuleList(
             nn.Sequential(
                 convolution(n_in, n_out, kernel, bias=False),
-                nn.GroupNorm(config.groups, n_out),
+                GroupNorm(config.groups, n_out),
                 nn.Dropout1d(config.dropout),
                 nn.ReLU(),
             )

@@ -141,6 +141,15 @@ def test_the_gradient_is_that_of_finite_differences(name: str, T: int):
     assert torch.autograd.gradcheck(lambda x: functional.nll_loss(built(x)[0], labels), (features,), atol=1e-5)
 
 
+@pytest.mark.parametrize("T", [1, 2, 5])
+def test_a_group_of_one_channel_is_normalised_at_any_length(T: int):
+    network = build_network(TcfpnNetworkConfig(channels=(8, 8), groups=8, maps=4, kernel=3), 3, 2, seed=1)
+    log_probs = network.train()(torch.ones(T, 3))
+    assert log_probs.isfinite().all()
+    log_probs.sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in network.parameters())
+
+
 def test_a_normalised_relu_is_one_at_the_largest_channel_and_zero_without_a_positive_one():
     x = torch.tensor([[[3.0, -1.0], [1.5, -2.0]]])
     torch.testing.assert_close(NormalisedRelu()(x), torch.tensor([[[1.0, 0.0], [0.5, 0.0]]]), atol=1e-5, rtol=0)
