@@ -252,16 +252,16 @@ def parsing(path: Path) -> Iterator[None]:
     """Turns errors of the block into problems of a file.
 
     Raises:
-        InputError: the block raises `KeyError` or `TypeError` (keys or values of another kind), or an `InputError`
-            whose places are then inside `path`.
+        InputError: the block raises `LookupError`, `TypeError` or `ValueError` (keys or values of another kind), or an
+            `InputError` whose places are then inside `path`.
     """
     try:
         yield
-    except (KeyError, TypeError) as error:
-        message = f"missing or invalid entries ({type(error).__name__}: {error})"
-        raise InputError(_damaged(path, message)) from error
     except InputError as error:
         raise InputError(error.under(path)) from error
+    except (LookupError, TypeError, ValueError) as error:
+        message = f"missing or invalid entries ({type(error).__name__}: {error})"
+        raise InputError(_damaged(path, message)) from error
 
 
 def load_weights(model: nn.Module, saved: Saved, folder: Path) -> None:

@@ -76,7 +76,10 @@ class FrameLearner(NetworkLearner):
         else:
             with parsing(checkpoint):
                 lengths = [video.n_frames for video in unlabelled]
-                found = list(torch.split(self.resumed.learner[PREDICTED], lengths))
+                labels = self.resumed.learner[PREDICTED]
+                if labels.shape != (sum(lengths),):
+                    raise ValueError("labels of other videos")
+                found = list(torch.split(labels, lengths))
         return {video.id: labels.to(self.device) for video, labels in zip(unlabelled, found, strict=True)}
 
     def _labels(self, video: Video) -> Tensor:

@@ -69,8 +69,12 @@ class HmmLearner(WeakLearner):
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Restores what `state` returned."""
-        stops = np.cumsum([len(transcript) for transcript in self.transcripts])
-        self._divide(np.split(state["lengths"].numpy(), stops[:-1]), state["counts"].numpy())
+        lengths, counts, own = self.by_video(state["lengths"]), state["counts"], self.network.output.counts
+        if any(one.sum() != video.n_frames for one, video in zip(lengths, self.videos, strict=True)):
+            raise ValueError("lengths of other videos")
+        if counts.shape != own.shape or not bool(((counts >= 1) & (counts <= self.network.width)).all()):
+            raise ValueError("numbers of states of other actions")
+        self._divide(lengths, counts.numpy())
 
     def aligned(self, index: int) -> Ints:
         """Lengths `[M]` of a training video's segments, the best of its states' path."""

@@ -57,8 +57,9 @@ class IsbaLearner(WeakLearner):
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Restores what `state` returned, and the weights that training ended with if it goes on."""
-        ends = np.cumsum([len(transcript) for transcript in self.transcripts])
-        self._spread(np.split(state["counts"].numpy(), ends[:-1]))
+        self._spread(self.by_video(state["counts"]))
+        if state["last_losses"].shape != self.last_losses.shape:
+            raise ValueError("losses of other videos")
         self.last_losses.copy_(state["last_losses"])
         self.loops = state["loops"].tolist()
         self.best = _of(state, BEST)

@@ -67,7 +67,25 @@ class WeakLearner(NetworkLearner):
         """Creates the state at the start of a run; none by default."""
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned; nothing by default."""
+        """Restores what `state` returned; nothing by default.
+
+        Raises:
+            InputError: the state of another run; likewise `LookupError`, `TypeError` and `ValueError`.
+        """
+
+    def by_video(self, numbers: Tensor) -> list[Ints]:
+        """Numbers of all segments, one video after another -> those `[M]` of each video.
+
+        Raises:
+            ValueError: not one number of at least 1 for each segment, or more in a video than it has frames.
+        """
+        ends = np.cumsum([len(transcript) for transcript in self.transcripts])
+        if numbers.dtype != torch.int64 or numbers.shape != ends[-1:] or int(numbers.min()) < 1:
+            raise ValueError("not a number of each segment of these videos")
+        split = np.split(numbers.numpy(), ends[:-1])
+        if any(own.sum() > video.n_frames for own, video in zip(split, self.videos, strict=True)):
+            raise ValueError("more than the frames of a video")
+        return split
 
     def rate(self, epoch: int) -> float:
         """Learning rate of an epoch, counted from 0."""
