@@ -16,6 +16,8 @@ NO_PRIOR = {"decoding.length_prior": "none"}
 FITTED = {"decoding.length_prior": "fitted"}
 STATED = {"decoding.background_rule": "share", "decoding.background_share": 0.2}
 BY_LABELS = {"decoding.background_rule": "labelled"}
+UNDIVIDED = {"self_training.divided": 0}
+OWN_LENGTHS = {"self_training.supervised_length": 1.0}
 SOFT = {"soft_alignment.weight": 1.0}
 PROTOTYPES = {"prototypes.weight": 0.1}
 VIDEO_LEVEL = {"video_level.weight": 1.0}
@@ -35,21 +37,21 @@ EXPERIMENT = Experiment(
         Variant(labels=("one labelled recording", "paper"), settings=ONE_LABELLED),
         Variant(labels=("one labelled recording", "background by it"), settings={**ONE_LABELLED, **BY_LABELS}),
         Variant(labels=("self-training", "paper"), settings=OWN_LABELS),
+        Variant(labels=("self-training", "equal lengths"), settings={**OWN_LABELS, **EQUAL}),
         Variant(labels=("self-training", "no length prior"), settings={**OWN_LABELS, **NO_PRIOR}),
         Variant(labels=("self-training", "fitted lengths"), settings={**OWN_LABELS, **FITTED}),
-        Variant(labels=("self-training, soft", "fitted lengths"), settings={**OWN_LABELS, **SOFT, **FITTED}),
+        Variant(labels=("self-training, undivided", "paper"), settings={**OWN_LABELS, **UNDIVIDED}),
+        Variant(labels=("self-training, own lengths", "paper"), settings={**OWN_LABELS, **OWN_LENGTHS}),
         Variant(
-            labels=("self-training, prototypes", "fitted lengths"), settings={**OWN_LABELS, **PROTOTYPES, **FITTED}
+            labels=("self-training, own lengths", "equal lengths"), settings={**OWN_LABELS, **OWN_LENGTHS, **EQUAL}
         ),
-        Variant(
-            labels=("self-training, video level", "fitted lengths"), settings={**OWN_LABELS, **VIDEO_LEVEL, **FITTED}
-        ),
-        Variant(
-            labels=("self-training, augmentation", "fitted lengths"), settings={**OWN_LABELS, **AUGMENTED, **FITTED}
-        ),
-        Variant(labels=("self-training, long context", "fitted lengths"), settings={**OWN_LABELS, **LONG, **FITTED}),
+        Variant(labels=("self-training, soft", "paper"), settings={**OWN_LABELS, **SOFT}),
+        Variant(labels=("self-training, prototypes", "paper"), settings={**OWN_LABELS, **PROTOTYPES}),
+        Variant(labels=("self-training, video level", "paper"), settings={**OWN_LABELS, **VIDEO_LEVEL}),
+        Variant(labels=("self-training, augmentation", "paper"), settings={**OWN_LABELS, **AUGMENTED}),
+        Variant(labels=("self-training, long context", "paper"), settings={**OWN_LABELS, **LONG}),
         Variant(labels=("10 % labels", "paper"), settings=TENTH),
-        Variant(labels=("10 % labels, self-training", "fitted lengths"), settings={**TENTH, **OWN_LABELS, **FITTED}),
+        Variant(labels=("10 % labels, self-training", "paper"), settings={**TENTH, **OWN_LABELS}),
     ),
     columns=(
         MOF,

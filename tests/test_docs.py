@@ -9,7 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
@@ -54,13 +54,12 @@ def commands(page: Path) -> list[str]:
     return [line.split("   #")[0].strip() for line in lines if line.strip()]
 
 
-def write_data(folder: Path) -> None:
-    """A dataset in the layout of MS-TCN: five short recordings."""
+def write_data(folder: Path, ids: Sequence[str]) -> None:
+    """A dataset in the layout of MS-TCN: short recordings, of which the first three are for training."""
     for name in ("features", "groundTruth", "splits"):
         (folder / name).mkdir(parents=True)
     random = np.random.default_rng(3)
     means = random.standard_normal((len(ACTIONS), 6))
-    ids = [f"s01_0{i}" for i in range(1, 6)]
     for id in ids:
         labels = np.repeat(np.arange(len(ACTIONS)), random.integers(8, 16, len(ACTIONS)))
         features = means[labels] + 0.1 * random.standard_normal((len(labels), 6))
@@ -83,8 +82,9 @@ def withhold_labels(folder: Path) -> None:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A directory with everything that the pages name and do not make themselves."""
     folder = tmp_path_factory.mktemp("docs")
-    for name in ("tug", "hapt", "tug_transcripts"):
-        write_data(folder / "DATA" / name)
+    runs = ("s01_01", "s01_02", "s02_01", "s02_02", "s03_01")
+    for name, ids in (("tug", runs), ("hapt", [f"exp0{i}_user0{i}" for i in range(1, 6)]), ("tug_transcripts", runs)):
+        write_data(folder / "DATA" / name, ids)
     withhold_labels(folder / "DATA" / "tug_transcripts")
     write_annotations(folder / "BREAKFAST_ANNOTATIONS", n=90)
     for page, file in (("sweeps", "smoothing.yaml"), ("search", "rate.yaml")):

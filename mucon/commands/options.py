@@ -31,7 +31,7 @@ class RecipeNames(tuple[str, ...]):
         return super().__contains__(name) or name in FORMER_RECIPES
 
 
-RECIPES = RecipeNames(("weak", "full", "short_videos", "demo", "published_program", "small"))
+RECIPES = RecipeNames(("weak", "full", "short_videos", "demo", "published_program", "small", "best"))
 """Names of `mucon.recipes.RECIPES`, which imports torch."""
 PREDICTIONS = ("frames", "segments", "full")
 """Equals `mucon.inference.PREDICTIONS`, which imports torch."""

@@ -247,13 +247,13 @@ def test_the_rate_drops_after_a_share_of_the_run_or_an_epoch_that_is_named():
 
 def test_former_names_of_recipes_are_aliases():
     former = {"breakfast": "weak", "breakfast_full": "full", "hollywood": "short_videos"}
-    assert list(RECIPES)[6:] == list(former)
+    assert list(RECIPES)[7:] == list(former)
     assert all(RECIPES[old] is RECIPES[new] for old, new in former.items())
 
 
 def test_the_recipes_are_the_papers_settings():
     recipes = {name: recipe() for name, recipe in RECIPES.items()}
-    assert list(recipes)[:6] == ["weak", "full", "short_videos", "demo", "published_program", "small"]
+    assert list(recipes)[:7] == ["weak", "full", "short_videos", "demo", "published_program", "small", "best"]
     assert recipes["weak"].differences() == {}
     defaults = flatten(recipes["weak"].to_dict())
     for path, value in {
@@ -295,6 +295,9 @@ def test_the_recipes_are_the_papers_settings():
         "training.lr_drop_fraction",
     }
     assert (recipes["small"].backbone.receptive_field, recipes["small"].training.drop_after) == (94, 40)
+    best = recipes["best"]
+    assert (best.backbone, best.decoding.length_prior) == (recipes["small"].backbone, "equal")
+    assert best.self_training.first_epochs(30) == {"settle": 14, "divided": 22, "consolidate": 24}
     full = recipes["full"]
     assert (full.training.epochs, full.training.labelled, full.training.drop_after) == (110, 1.0, 70)
     assert full.trained_differences().keys() == {

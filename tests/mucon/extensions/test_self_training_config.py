@@ -49,7 +49,7 @@ def test_the_rate_drops_when_the_labels_are_consolidated_and_not_where_plain_tra
     ]
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", [name for name in RECIPES if name != "best"])
 def test_self_training_is_off_in_the_recipes_of_the_paper_and_leaves_their_identities(recipe: str):
     config = RECIPES[recipe]()
     assert not config.self_training.begins(config.training.epochs)
