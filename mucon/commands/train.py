@@ -9,6 +9,7 @@ import signal
 import sys
 import types
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -22,7 +23,7 @@ from mucon.commands.options import (
     add_settings,
 )
 from mucon.commands.outputs import check_file, check_run_folder
-from mucon.configuration import field_types, parse_settings
+from mucon.configuration import DEFAULT_METHOD, field_types, parse_settings
 from mucon.errors import EXIT_OK, DataWarning, InputError, Problem
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Trains, with progress on standard error."""
+    if args.method == DEFAULT_METHOD and args.recipe not in RECIPES:  # refused before torch is imported
+        raise InputError(_unknown_recipe(args, list(RECIPES)))
     from mucon.commands.context import backbones_of, context_lines
     from mucon.commands.history import HISTORY, STARTS, History
     from mucon.commands.printing import EpochPrinter
@@ -178,9 +181,7 @@ def config_of(args: argparse.Namespace) -> Config:
 
     recipes = method_named(args.method).recipes
     if args.recipe not in recipes:
-        names = [name for name in recipes if name not in FORMER_RECIPES]
-        expected = f"a recipe of {args.method}: {', '.join(names)}"
-        raise InputError(Problem(rule="unknown", place="RECIPE", value=args.recipe, expected=expected))
+        raise InputError(_unknown_recipe(args, [name for name in recipes if name not in FORMER_RECIPES]))
     config: Config = recipes[args.recipe]().with_values(_given(args))
     return config
 
@@ -189,6 +190,11 @@ def _given(args: argparse.Namespace) -> dict[str, object]:
     """The settings of the command line by path."""
     epochs = {} if args.epochs is None else {"training.epochs": args.epochs}
     return {"seed": args.seed, **epochs, **parse_settings(args.settings)}
+
+
+def _unknown_recipe(args: argparse.Namespace, names: Sequence[str]) -> Problem:
+    expected = f"a recipe of {args.method}: {', '.join(names)}"
+    return Problem(rule="unknown", place="RECIPE", value=args.recipe, expected=expected)
 
 
 class StopOnSignal:
