@@ -21,7 +21,7 @@ from mucon.errors import check_ranges
 from mucon.method import Method
 from mucon.methods.weak import WeakMethod, WeakTrainingConfig
 from mucon.methods.window_gru import WindowGruConfig, Windows
-from mucon.methods.window_gru.config import AlignedConfig
+from mucon.methods.window_gru.config import AlignedConfig, released_schedule
 from mucon.methods.window_gru.learner import AlignedLearner
 
 ITERATIONS = 10_000
@@ -66,13 +66,7 @@ class NnvConfig(AlignedConfig):
     @classmethod
     def published(cls, n_videos: int) -> Mapping[str, Any]:
         """The settings of the released program, by path."""
-        return {
-            "training.epochs": -(-ITERATIONS // n_videos),
-            "training.optimiser": "sgd",
-            "training.learning_rate": 0.01,
-            "training.lr_drop_fraction": 0.25,
-            "buffer.ratio": 25.0,
-        }
+        return {**released_schedule(ITERATIONS, n_videos, 0.25), "buffer.ratio": 25.0}
 
 
 class NnvLearner(AlignedLearner):

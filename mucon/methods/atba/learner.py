@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
 import numpy as np
 import torch
@@ -29,11 +28,12 @@ class AtbaLearner(WeakLearner):
     segments of each class in the labels so far, which give the means of the next epoch.
     """
 
+    config: AtbaConfig
     TERMS = ("total", "video", "frame", "glc")
 
     def prepare(self) -> None:
         """Targets of the videos, weights of the classes, and the class means of an exact alignment."""
-        config = self.settings = cast(AtbaConfig, self.config)
+        config = self.config
         self.accumulate = config.training.accumulate
         self.norms = dict.fromkeys(self.optimiser.groups, -(-len(self.videos) // self.accumulate))
         n_actions = self.vocabulary.n_actions
@@ -72,12 +72,12 @@ class AtbaLearner(WeakLearner):
         return dict.fromkeys(names, len(self.videos))
 
     def _in_second_stage(self, epoch: int) -> bool:
-        return epoch >= self.settings.training.first_stage
+        return epoch >= self.config.training.first_stage
 
     def begin_epoch(self, epoch: int) -> None:
         """A fresh optimiser for the second stage, and the class means of the labels of the epoch before."""
-        if epoch == self.settings.training.first_stage:
-            self.optimiser = Optimiser(self.network, self.settings.training)
+        if epoch == self.config.training.first_stage:
+            self.optimiser = Optimiser(self.network, self.config.training)
         if self.lengths and bool(self.lengths["segments"].any()):
             means, frames, segments = self.lengths.values()
             means.copy_(torch.where(segments > 0, frames / segments.clamp(min=1), frames.sum() / segments.sum()))
@@ -86,7 +86,7 @@ class AtbaLearner(WeakLearner):
 
     def step(self, index: int, features: Tensor, *, epoch: int, step: int, rate: float) -> Tensor:
         """A step on one video; see `Learner.step`. Reads the posteriors back in the second stage."""
-        sampled = sampled_frames(len(features), self.settings.network.sample_rate, self.device, at_random=True)
+        sampled = sampled_frames(len(features), self.config.network.sample_rate, self.device, at_random=True)
         outputs = self.network(features[sampled])
         video = video_loss(outputs.video_logits, self.present[index])
         terms: tuple[Tensor, ...] = (video, video)
@@ -94,7 +94,7 @@ class AtbaLearner(WeakLearner):
             labels = self._pseudo_labels(index, outputs.frame_logits.detach())
             frame = frame_loss(outputs.frame_logits, labels, self.class_weights)
             glc = token_loss(outputs.frames, outputs.tokens, labels)
-            terms = (video + frame + self.settings.loss.glc * glc, video, frame, glc)
+            terms = (video + frame + self.config.loss.glc * glc, video, frame, glc)
         torch.autograd.backward(terms[0])
         losses = torch.stack(terms).detach()
         in_group = step % self.accumulate + 1
@@ -114,7 +114,7 @@ class AtbaLearner(WeakLearner):
 
     def _align(self, posteriors: Floats, transcript: Ints) -> Ints:
         """Lengths `[M]` of the segments for posteriors `[T', N]`."""
-        if self.settings.alignment.kind == "atba":
-            return boundary_lengths(posteriors, transcript, self.settings.alignment)
+        if self.config.alignment.kind == "atba":
+            return boundary_lengths(posteriors, transcript, self.config.alignment)
         prior = PoissonPerClass(self.lengths["class_means"].numpy())
         return best_lengths(np.log(np.maximum(posteriors, 1e-30)), transcript, prior)[0]

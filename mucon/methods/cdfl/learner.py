@@ -13,7 +13,7 @@ from mucon.errors import check_ranges
 from mucon.methods.cdfl.loss import Discriminative, candidates, loss_terms
 from mucon.methods.weak import WeakTrainingConfig
 from mucon.methods.window_gru import WindowGruConfig
-from mucon.methods.window_gru.config import AlignedConfig
+from mucon.methods.window_gru.config import AlignedConfig, released_schedule
 from mucon.methods.window_gru.learner import AlignedLearner
 
 ITERATIONS = 100_000
@@ -68,10 +68,7 @@ class CdflConfig(AlignedConfig):
     def published(cls, n_videos: int) -> Mapping[str, Any]:
         """The settings of the released program, by path."""
         return {
-            "training.epochs": -(-ITERATIONS // n_videos),
-            "training.optimiser": "sgd",
-            "training.learning_rate": 0.01,
-            "training.lr_drop_fraction": 0.6,
+            **released_schedule(ITERATIONS, n_videos, 0.6),
             "loss.scale": "published",
             "loss.discriminative": "released",
         }

@@ -40,6 +40,7 @@ class FrameLearner(NetworkLearner):
         InputError: a labelled video without lengths, or a checkpoint of another run.
     """
 
+    config: FrameConfig
     TERMS = ("total", "frame", "smoothing")
 
     def __init__(
@@ -53,7 +54,6 @@ class FrameLearner(NetworkLearner):
         dim: int,
         source: Source | None = None,
     ) -> None:
-        self.loss = config.loss
         visited = visited_videos(config, videos)
         super().__init__(method, config, videos, visited, vocabulary, folder, device, dim, source)
         self.predicted = self._predicted(config.training.labels_from, folder / "checkpoint")
@@ -101,8 +101,8 @@ class FrameLearner(NetworkLearner):
         """A step on one video; see `Learner.step`."""
         log_probs = self.network(features)
         frame = frame_loss(log_probs, self.labels[index])
-        smoothing = smoothing_loss(log_probs, self.loss.threshold)
-        total = frame + self.loss.smoothing * smoothing
+        smoothing = smoothing_loss(log_probs, self.config.loss.threshold)
+        total = frame + self.config.loss.smoothing * smoothing
         torch.autograd.backward(total)
         norms = self.optimiser.step(rate)
         return torch.cat((torch.stack((total, frame, smoothing)).detach(), norms))

@@ -24,7 +24,7 @@ from mucon.vocabulary import Vocabulary
 
 
 class NetworkLearner:
-    """A network and its optimiser; with `step`, a `mucon.training.loop.Learner`.
+    """A network and its optimiser: a `mucon.training.loop.Learner` whose subclasses add `TERMS` and `step`.
 
     Args:
         method: name of the method.
@@ -97,6 +97,10 @@ class NetworkLearner:
 
     def begin_epoch(self, epoch: int) -> None:
         """Every epoch is like the others."""
+
+    def step(self, index: int, features: Tensor, *, epoch: int, step: int, rate: float) -> Tensor:
+        """A step on one video, see `Learner.step`; each subclass has its own."""
+        raise NotImplementedError
 
     def weights_are_finite(self) -> bool:
         """Whether all weights are finite."""

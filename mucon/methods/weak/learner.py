@@ -43,6 +43,8 @@ class WeakLearner(NetworkLearner):
         InputError: a checkpoint of another run.
     """
 
+    config: WeakConfig
+
     def __init__(
         self,
         method: str,
@@ -57,7 +59,6 @@ class WeakLearner(NetworkLearner):
         silent = [dataclasses.replace(video, lengths=None, labelled=False) for video in videos]
         super().__init__(method, config, videos, silent, vocabulary, folder, device, dim, source)
         self.transcripts: list[Ints] = [np.asarray(video.transcript, dtype=np.int64) for video in silent]
-        self.schedule_of_rates = config.training
         self.prepare()
         if self.resumed is not None and not self.resumed.progress.finished:
             with parsing(folder / "checkpoint" / LEARNER):
@@ -89,7 +90,7 @@ class WeakLearner(NetworkLearner):
 
     def rate(self, epoch: int) -> float:
         """Learning rate of an epoch, counted from 0."""
-        return self.schedule_of_rates.rate(epoch)
+        return self.config.training.rate(epoch)
 
     def log_probs(self, index: int) -> NDArray[np.float32]:
         """Log posteriors `[T, N]` of a training video on the CPU, by the network in its present mode."""

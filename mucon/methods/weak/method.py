@@ -17,7 +17,6 @@ from mucon.methods.frames.networks import FrameClassifier
 from mucon.methods.weak.config import WeakConfig
 from mucon.methods.weak.learner import WeakLearner
 from mucon.methods.weak.predictor import EvidencePredictor
-from mucon.training.loop import Learner
 from mucon.videos import Source, Video
 from mucon.vocabulary import Vocabulary
 
@@ -63,12 +62,11 @@ class WeakMethod(NetworkMethod[C]):
         device: torch.device,
         dim: int,
         source: Source | None,
-    ) -> Learner:
+    ) -> WeakLearner:
         """The learner of a run."""
-        learner: Learner = self.learner_class(
+        return self.learner_class(
             self.name, config, self.visited(config, videos), vocabulary, folder, device, dim, source
-        )  # type: ignore[assignment]  # a subclass of `WeakLearner` has a step
-        return learner
+        )
 
     def predictor(self, network: FrameClassifier, config: C, saved: Saved) -> EvidencePredictor:
         """The predictor of a trained network."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from mucon.errors import check_ranges
 from mucon.methods.weak import WeakConfig, WeakTrainingConfig
@@ -31,6 +31,22 @@ class AlignmentConfig:
 
     def __post_init__(self) -> None:
         check_ranges("alignment.", [("step", self.step, "at least 1 frame", self.step >= 1)])
+
+
+def released_schedule(iterations: int, n_videos: int, drop: float) -> dict[str, Any]:
+    """The schedule of the released programs, by path: gradient descent with a rate of 0.01 that drops once.
+
+    Args:
+        iterations: visited videos, rounded up to whole epochs.
+        n_videos: number of training videos.
+        drop: share of the run after which the rate drops.
+    """
+    return {
+        "training.epochs": -(-iterations // n_videos),
+        "training.optimiser": "sgd",
+        "training.learning_rate": 0.01,
+        "training.lr_drop_fraction": drop,
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
