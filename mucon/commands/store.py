@@ -12,7 +12,8 @@ from mucon.configuration import flatten, parse_settings
 from mucon.errors import EXIT_OK, InputError, Problem, Rule
 from mucon.synthetic.feature_model import PRESETS, FeatureModel, preset
 from mucon.synthetic.grammar_config import GrammarConfig, SyntheticConfig
-from storage.cli import add_store_commands, inspect_command
+from storage.cli import add_store_commands
+from storage.commands.inspect import run as inspect_command
 
 if TYPE_CHECKING:
     from mucon.commands.parser import Commands, Parser

@@ -9,7 +9,7 @@ from mucon.errors import InputError, Problem, check_ranges, nearest
 from mucon.stores.sources import Recording, Source
 from mucon.synthetic.feature_model import FeatureModel
 from mucon.synthetic.features import Simulator, drawn_first
-from storage.cli import show_progress
+from storage.commands.command import show_progress
 from storage.errors import some
 from storage.format.records import natural
 from storage.writer import StoreWriter

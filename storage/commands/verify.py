@@ -1,0 +1,36 @@
+"""`store verify STORE`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from storage.commands.command import Subparsers, add_command, reports_problems, show_progress
+from storage.errors import EXIT_OK, StoreError, counted
+
+_DESCRIPTION = """\
+Reads a whole store, compares it with its checksums and records, and reports damaged files and videos."""
+_EXAMPLE = """\
+example:
+  %(prog)s stores/gtea"""
+
+
+def add(subparsers: Subparsers) -> None:
+    """Adds `verify`."""
+    parser = add_command(subparsers, "verify", run, "compare a store with its checksums", _DESCRIPTION, _EXAMPLE)
+    parser.add_argument("store", type=Path, help="folder of the store")
+
+
+@reports_problems
+def run(args: argparse.Namespace) -> int:
+    """Runs `store verify STORE`."""
+    from storage.overview import size_text
+    from storage.verify import verify_store
+
+    result = verify_store(args.store, show_progress)
+    if result.problems:
+        raise StoreError(result.problems)
+    print(
+        f"{args.store}: {counted(result.n_videos, 'video')}, {size_text(result.n_bytes)} of features, nothing damaged"
+    )
+    return EXIT_OK
