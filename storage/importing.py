@@ -40,7 +40,8 @@ def import_data(
     Args:
         layout: dataset to import.
         target: folder of the new store.
-        times: any of fps, window, stride and offset, see `StoreWriter`.
+        times: any of fps, window, stride and offset of the feature files, see `StoreWriter`. If the layout keeps every
+            K-th frame, the store has 1/K of the fps and K times the stride.
         replace: whether to replace an existing store at `target`.
         limits: sizes at which row groups and shards are closed.
         progress: called for each clip that is checked and written.
@@ -50,6 +51,11 @@ def import_data(
     """
     check_target(target, marker=MANIFEST, replace=replace)
     survey = layout.survey(progress)
+    given = {name: value for name, value in (times or {}).items() if value is not None}
+    if "fps" in given:
+        given["fps"] /= survey.sample_rate
+    if "stride" in given:
+        given["stride"] *= survey.sample_rate
     writer = StoreWriter(
         target,
         dim=survey.dim,
@@ -59,7 +65,7 @@ def import_data(
         metadata=survey.metadata,
         replace=replace,
         limits=limits,
-        **dict(times or {}),
+        **given,
     )
     with writer:
         for done, clip in enumerate(layout.clips(), 1):

@@ -9,28 +9,26 @@ from typing import TYPE_CHECKING
 from storage.commands.command import Subparsers, add_command, reports_problems, show_progress
 from storage.constants import DTYPES
 from storage.errors import EXIT_OK
-from storage.layouts import LENGTH_POLICIES, ORIENTATIONS
+from storage.layouts import LENGTH_POLICIES, ORIENTATIONS, ImportOptions
+from storage.layouts.table import LAYOUTS, layout_of
 
 if TYPE_CHECKING:
     from storage.importing import Imported
 
-_IMPORT = """\
-Imports a dataset in the layout of MS-TCN, with frame labels, transcripts, or both:
+_IMPORT = f"""\
+Imports a dataset of feature files and annotations. The layout is recognised by its files, or chosen by --layout:
 
-  SRC/features/NAME.npy             features [T D] or [D T], one file per video; folders may be nested
-  SRC/groundTruth/NAME.txt          an action name per line, one line per frame
-  SRC/transcripts/NAME.txt          an action name per line, one line per segment, for videos without labels
-  SRC/transcripts.csv               instead of transcripts/: columns `video` and `transcript` (names and blanks);
-                                    optional columns `lengths` (frames), `subject`, `activity`
-  SRC/mapping.txt                   lines `ID NAME`; default: the sorted names that occur
-  SRC/splits/train.split1.bundle    a video name per line; likewise test, and splits 2, 3, ...
+{chr(10).join(f"  {row.name:<20} {row.summary}" for row in LAYOUTS)}
 
-Training videos need labels or a transcript. If a video has both, they must agree. The whole dataset is validated
-first, and all problems are reported at once. The store is written atomically."""
+In all layouts, features are [T D] or [D T], one file per video, and folders may be nested. mapping.txt has lines
+`ID NAME`; without it, the names that occur are sorted. Training videos need labels or a transcript; if a video has
+both, they must agree. The whole dataset is validated first, and all problems are reported at once. The store is
+written atomically."""
 _IMPORT_EXAMPLE = """\
 examples:
   %(prog)s data/gtea stores/gtea --background background --fps 15 --group-regex '^S\\d'
-  %(prog)s data/transcripts_only stores/weak --background SIL"""
+  %(prog)s data/transcripts_only stores/weak --background SIL
+  %(prog)s data/breakfast stores/breakfast --layout ms-tcn --dtype float16"""
 
 
 def add(subparsers: Subparsers) -> None:
@@ -38,6 +36,7 @@ def add(subparsers: Subparsers) -> None:
     parser = add_command(subparsers, "import", run, "import a dataset as a store", _IMPORT, _IMPORT_EXAMPLE)
     parser.add_argument("source", type=Path, metavar="SRC", help="folder of the dataset")
     parser.add_argument("store", type=Path, metavar="STORE", help="folder of the new store")
+    parser.add_argument("--layout", choices=[row.name for row in LAYOUTS], help="layout of SRC (default: recognised)")
     parser.add_argument("--replace", action="store_true", help="replace an existing store")
     parser.add_argument(
         "--background", action="append", default=[], metavar="NAME", help="name of a background action; repeatable"
@@ -66,6 +65,17 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--activity-regex", metavar="REGEX", help="regular expression for the activity in the name of a video"
     )
+    parser.add_argument(
+        "--sample-rate",
+        type=int,
+        default=1,
+        metavar="K",
+        help="keep frames 0, K, 2K, ... of features and labels; --fps and --stride are those of SRC, the store has "
+        "fps/K and stride*K (default: 1)",
+    )
+    parser.add_argument(
+        "--fill", metavar="NAME", help="action of the frames without a segment, for layouts of segments with times"
+    )
     parser.add_argument("--fps", type=float, help="feature frames per second")
     parser.add_argument("--window", type=float, help="seconds of video that the features of one frame cover")
     parser.add_argument("--stride", type=float, help="seconds from one frame to the next")
@@ -76,21 +86,25 @@ def add(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs `store import SRC STORE`."""
     from storage.importing import import_data
-    from storage.layouts.ms_tcn import MsTcn, MsTcnOptions
     from storage.overview import overview, overview_lines
     from storage.reader import open_store
 
-    options = MsTcnOptions(
+    options = ImportOptions(
         background=tuple(args.background),
         dtype=args.dtype,
         orientation=args.orientation,
         length_policy=args.length_policy,
         length_tolerance=args.length_tolerance,
+        sample_rate=args.sample_rate,
+        fill=args.fill,
+        fps=args.fps,
         group_regex=args.group_regex,
         activity_regex=args.activity_regex,
     )
+    dataset, note = layout_of(args.source, args.layout, options)
+    print(f"note: {note}")
     imported = import_data(
-        MsTcn(args.source, options),
+        dataset,
         args.store,
         times={name: getattr(args, name) for name in ("fps", "window", "stride", "offset")},
         replace=args.replace,

@@ -20,6 +20,38 @@ Progress = Callable[[str, int, int], None]
 """Called with the current activity, the number of finished items and their total."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    """Options of an import, for all layouts; a layout refuses those that it does not use.
+
+    Attributes:
+        background: names of the actions that mean "nothing of interest".
+        dtype: dtype of the store; default: the widest dtype of the files.
+        orientation: orientation of the files; default: inferred.
+        length_policy: treatment of features and labels that differ by more than `length_tolerance` frames: `error`
+            refuses them, `crop` drops the last frames of the longer, `resample` assigns each frame of the features the
+            label at its relative position. Smaller differences are cropped. Each difference is noted.
+        length_tolerance: in frames, at least 0.
+        sample_rate: K keeps frames 0, K, 2K, ... of features and labels; at least 1.
+        fill: action of the frames between, before and after segments with times; default: such gaps are refused.
+        fps: frames per second of the feature files, for segments with times in seconds.
+        group_regex: regular expression that extracts the group of a clip from its name: the first group of the
+            expression, or the whole match.
+        activity_regex: likewise for the activity.
+    """
+
+    background: tuple[str, ...] = ()
+    dtype: str | None = None
+    orientation: Orientation | None = None
+    length_policy: LengthPolicy = "error"
+    length_tolerance: int = 0
+    sample_rate: int = 1
+    fill: str | None = None
+    fps: float | None = None
+    group_regex: str | None = None
+    activity_regex: str | None = None
+
+
 def no_progress(what: str, done: int, total: int) -> None:
     """Reports nothing."""
 
@@ -49,6 +81,7 @@ class Survey:
         n_videos: number of clips.
         notes: messages for the user about assumptions, changes and suspicious data.
         metadata: facts about the import that the store keeps.
+        sample_rate: each frame of the store stands for this many frames of the files.
     """
 
     dim: int
@@ -58,12 +91,11 @@ class Survey:
     n_videos: int
     notes: tuple[str, ...]
     metadata: dict[str, Any]
+    sample_rate: int = 1
 
 
 class Layout(Protocol):
     """A dataset on disk."""
-
-    name: str
 
     def survey(self, progress: Progress = no_progress) -> Survey:
         """Reads and validates every file.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from storage.errors import Problem, counted, some
 from storage.layouts.findings import Findings
 from storage.layouts.labels import Labels, Occurrence, other_form, read_labels
-from storage.layouts.text import Names, find_files
+from storage.layouts.text import Names, find_files, matching_notes
 from storage.layouts.transcripts import FOLDER, TABLE, Transcript, read_transcripts
 
 LABELS = "groundTruth"
@@ -19,39 +19,70 @@ _MOST_NAMES = 20
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Annotations:
     """What a dataset says about the actions in its clips.
 
     Attributes:
         labels: labels of the frames by clip.
-        files: label files by clip, also those that cannot be read.
         transcripts: transcripts by clip.
-        named: clips with a label file or a transcript, also those that cannot be read.
-        unpaired: names of label files and transcripts without features.
+        occurrences: names in all files, with their places.
+        named: clips with labels or a transcript, also those that cannot be read.
+        unpaired: names of labels and transcripts without features.
+        groups: groups of clips, such as subjects, if the annotation gives them.
+        activities: activities of clips, likewise.
     """
 
-    labels: Mapping[str, Labels]
-    files: Mapping[str, Path]
-    transcripts: Mapping[str, Transcript]
-    named: frozenset[str]
-    unpaired: tuple[str, ...]
+    labels: Mapping[str, Labels] = field(default_factory=dict)
+    transcripts: Mapping[str, Transcript] = field(default_factory=dict)
+    occurrences: tuple[Occurrence, ...] = ()
+    named: frozenset[str] = frozenset()
+    unpaired: tuple[str, ...] = ()
+    groups: Mapping[str, str] = field(default_factory=dict)
+    activities: Mapping[str, str] = field(default_factory=dict)
 
     def names(self, video: str) -> tuple[str, ...]:
         """Returns the actions of a clip in order, an empty tuple if they are not known."""
         known = self.labels.get(video) or self.transcripts.get(video)
         return known.names if known else ()
 
-    def occurrences(self) -> Iterator[Occurrence]:
-        """Yields the names in all files."""
-        for video, labels in self.labels.items():
-            if video in self.files:
-                yield from labels.occurrences(self.files[video])
-        for transcript in self.transcripts.values():
-            yield from transcript.occurrences()
+
+def paired(
+    found: Mapping[str, Value], features: Path, videos: Iterable[str], kind: str, findings: Findings
+) -> tuple[dict[str, Value], tuple[str, ...]]:
+    """Assigns annotations to clips.
+
+    Args:
+        found: annotations by the names that they give their clips.
+        features: folder of the features.
+        videos: names of the clips with features.
+        kind: what is assigned, such as `labels`.
+        findings: receives a problem for annotations without features, and notes about names that differ.
+
+    Returns:
+        The annotations by clip, and the names of those that belong to no clip or to one that has another.
+    """
+    names = Names(videos)
+    by_clip: dict[str, Value] = {}
+    matches: dict[str, str] = {}
+    unpaired = []
+    for name, value in found.items():
+        videos_of_name = names.find(name)
+        if len(videos_of_name) == 1 and videos_of_name[0] not in by_clip:
+            matches[name] = videos_of_name[0]
+            by_clip[videos_of_name[0]] = value
+        else:
+            unpaired.append(name)
+    findings.notes += matching_notes(kind, matches)
+    if unpaired:
+        message = f"videos with {kind} but without features ({len(unpaired)}): {some(unpaired, _MOST_NAMES)}"
+        findings.problems.append(Problem(rule="missing", place=str(features), value=unpaired, message=message))
+    return by_clip, tuple(unpaired)
 
 
-def read_annotations(source: Path, videos: Collection[str], actions: frozenset[str], findings: Findings) -> Annotations:
+def read_annotations(
+    source: Path, videos: Collection[str], actions: frozenset[str], findings: Findings, *, frame_labels: bool = True
+) -> Annotations:
     """Reads all labels and transcripts.
 
     Args:
@@ -59,17 +90,12 @@ def read_annotations(source: Path, videos: Collection[str], actions: frozenset[s
         videos: names of the clips with features.
         actions: names in the mapping; empty if there is none.
         findings: receives the problems.
+        frame_labels: whether to read the folder of frame labels.
     """
-    folder = source / LABELS
-    texts = find_files(folder, ".txt", findings.problems) if folder.is_dir() else {}
-    files, unlabelled = _paired(texts, videos)
-    listed, untranscribed = _paired(read_transcripts(source, findings), videos)
-    for kind, unpaired in (("labels", unlabelled), ("a transcript", untranscribed)):
-        if unpaired:
-            message = f"videos with {kind} but without features ({len(unpaired)}): {some(unpaired, _MOST_NAMES)}"
-            findings.problems.append(
-                Problem(rule="missing", place=str(source / "features"), value=unpaired, message=message)
-            )
+    folder, features = source / LABELS, source / "features"
+    texts = find_files(folder, ".txt", findings.problems) if frame_labels and folder.is_dir() else {}
+    files, unlabelled = paired(texts, features, videos, "labels", findings)
+    listed, untranscribed = paired(read_transcripts(source, findings), features, videos, "a transcript", findings)
     labels = findings.read_all(files, read_labels)
     transcripts = {video: transcript for video, transcript in listed.items() if transcript}
     lines = {video: runs.names for video, runs in labels.items() if runs.n_frames == len(runs.names)}
@@ -86,25 +112,16 @@ def read_annotations(source: Path, videos: Collection[str], actions: frozenset[s
     given = {video: transcript.labels for video, transcript in transcripts.items() if transcript.labels}
     return Annotations(
         labels={**given, **labels},
-        files=files,
         transcripts=transcripts,
+        occurrences=(
+            *(found for video, runs in labels.items() for found in runs.occurrences(files[video])),
+            *(found for transcript in transcripts.values() for found in transcript.occurrences()),
+        ),
         named=frozenset({*files, *listed}),
         unpaired=(*unlabelled, *untranscribed),
+        groups={video: transcript.group for video, transcript in transcripts.items() if transcript.group},
+        activities={video: transcript.activity for video, transcript in transcripts.items() if transcript.activity},
     )
-
-
-def _paired(found: Mapping[str, Value], videos: Iterable[str]) -> tuple[dict[str, Value], list[str]]:
-    """Returns the annotations by clip, and the names of those that belong to no clip or to one that has another."""
-    names = Names(videos)
-    paired: dict[str, Value] = {}
-    unpaired = []
-    for name, value in found.items():
-        matches = names.find(name)
-        if len(matches) == 1 and matches[0] not in paired:
-            paired[matches[0]] = value
-        else:
-            unpaired.append(name)
-    return paired, unpaired
 
 
 def _in_another_form(

@@ -93,6 +93,28 @@ class Labels:
         places = ((2 * np.arange(n_frames) + 1) * len(run_of_label)) // (2 * n_frames)
         return Labels.from_frames(self.names[run] for run in run_of_label[places])
 
+    def filled(self, n_frames: int, name: str) -> Labels:
+        """Returns the labels with the frames up to `n_frames` as another segment, or as a part of the last one.
+
+        >>> Labels(("a",), (2,)).filled(5, "SIL"), Labels(("SIL",), (2,)).filled(5, "SIL")
+        (Labels(names=('a', 'SIL'), lengths=(2, 3)), Labels(names=('SIL',), lengths=(5,)))
+        """
+        rest = n_frames - self.n_frames
+        if rest <= 0:
+            return self
+        if self.names[-1:] == (name,):
+            return Labels(self.names, (*self.lengths[:-1], self.lengths[-1] + rest))
+        return Labels((*self.names, name), (*self.lengths, rest))
+
+    def sampled(self, rate: int) -> tuple[int, ...]:
+        """Returns the frames that each run keeps of the frames 0, K, 2K, ...
+
+        >>> Labels(("a", "b", "c"), (5, 2, 2)).sampled(4)
+        (2, 0, 1)
+        """
+        kept = -(-np.cumsum(self.lengths) // rate)
+        return tuple(np.diff(kept, prepend=0).tolist())
+
 
 def read_names(path: Path) -> list[str]:
     """Reads the lines of a file with one name per line.
@@ -134,6 +156,60 @@ def other_form(lines: Sequence[str]) -> str:
         if len(numbers) == len(body) > 1 and all(a < b for a, b in pairwise(numbers)):
             return "numbered lines"
     return ""
+
+
+class Segment(NamedTuple):
+    """A segment with its times.
+
+    Attributes:
+        name: name of the action.
+        start: first frame.
+        stop: frame after the last one.
+        place: file and line.
+    """
+
+    name: str
+    start: int
+    stop: int
+    place: str
+
+
+def labels_of_segments(segments: Iterable[Segment], fill: str | None = None) -> Labels:
+    """Joins the segments of one clip, in the order of their times, to labels from frame 0 to the end of the last one.
+
+    Neighbours of the same action stay two segments.
+
+    Args:
+        segments: segments in any order; at least one.
+        fill: action of the frames before and between the segments; None refuses such gaps.
+
+    Raises:
+        StoreError: segments without a frame, gaps, and overlaps (all of them).
+
+    >>> labels_of_segments([Segment("a", 0, 3, "x:1"), Segment("b", 5, 9, "x:2")], fill="SIL")
+    Labels(names=('a', 'SIL', 'b'), lengths=(3, 2, 4))
+    """
+    problems: list[Problem] = []
+    labels = Labels((), ())
+    hint = "correct the times, or name the action between the segments with --fill"
+    for segment in sorted(segments, key=lambda segment: segment.start):
+        name, start, stop, place = segment
+        end = labels.n_frames
+        if start < 0 or stop <= start:
+            expected = "a start of at least 0 and an end after it"
+            problems.append(Problem(rule="range", place=place, value=[start, stop], expected=f"{expected}, in frames"))
+            continue
+        if start < end:
+            message = f"begins at frame {start}, before the end of another segment at frame {end}"
+            problems.append(Problem(rule="conflict", place=place, value=start, message=message))
+        if start > end and fill is None:
+            message = f"no action at the frames {end} to {start - 1} before this segment"
+            problems.append(Problem(rule="missing", place=place, value=[end, start], message=message, hint=hint))
+        labels = labels.filled(start, fill or "")
+        labels = Labels((*labels.names, name), (*labels.lengths, max(stop, end) - max(start, end)))
+    if problems:
+        raise StoreError(problems)
+    return labels
 
 
 def looks_like_transcript(labels: Labels, n_features: int) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from storage.errors import Problem, StoreError, condensed, counted, some
 from storage.format.records import natural
-from storage.layouts.text import Names, read_lines
+from storage.layouts.text import Names, matching_notes, read_lines
 
 _BUNDLE = re.compile(r"([^.:\s]+)\.split([^:\s]+)\.bundle", re.IGNORECASE)
 _ONLY_BUNDLE = re.compile(r"(train|test|val)()\.bundle", re.IGNORECASE)
@@ -108,6 +108,7 @@ def _members(path: Path, names: Names, splits: Splits) -> frozenset[str]:
         for line, videos in matches.items()
         if len(videos) > 1
     )
+    splits.notes += matching_notes(str(path), {line: videos[0] for line, videos in matches.items() if len(videos) == 1})
     members = [videos[0] for line in lines if len(videos := matches[line]) == 1]
     if len(set(members)) < len(members):
         repeated = sorted({video for video in members if members.count(video) > 1})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from storage.errors import Problem, StoreError, condensed
+from storage.errors import Problem, StoreError, condensed, some
 from storage.names import normal
 
 
@@ -138,3 +138,25 @@ class Names:
         return tuple(
             video for video in similar if f"/{wanted}".endswith(f"/{video}") or f"/{video}".endswith(f"/{wanted}")
         )
+
+
+def matching_notes(place: str, matches: Mapping[str, str]) -> list[str]:
+    """Returns notes about names that find their clips without a folder, with another one, or without a suffix.
+
+    `.txt` is how bundles end the names of all clips, so it is not noted.
+
+    Args:
+        place: where the names are.
+        matches: clips by the names that were found.
+
+    >>> matching_notes("x.bundle", {"a.txt": "a", "x/b": "b", "c.npy": "c"})
+    ['x.bundle: compared by the end of their path (1): x/b -> b', 'x.bundle: read without their suffix (1): c.npy -> c']
+    """
+    ends = [f"{name} -> {video}" for name, video in matches.items() if bare(normal(name)) != video]
+    suffixed = [
+        f"{name} -> {video}"
+        for name, video in matches.items()
+        if name[-4:].lower() in _SUFFIXES and not name.endswith(".txt")
+    ]
+    kinds = (("compared by the end of their path", ends), ("read without their suffix", suffixed))
+    return [f"{place}: {what} ({len(found)}): {some(found, 3)}" for what, found in kinds if found]

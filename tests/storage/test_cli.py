@@ -14,6 +14,7 @@ import pytest
 
 from storage import open_store
 from storage.cli import add_store_commands, main
+from storage.layouts.table import LAYOUTS
 from tests.storage.helpers import DataSet, change_manifest, flip
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +36,7 @@ def refused(arguments, capsys) -> list[str]:
     """The problems on standard error of a command that fails with exit status 2, without their common prefix."""
     assert main([str(argument) for argument in arguments]) == 2
     out, err = capsys.readouterr()
-    assert out == ""
+    assert [line for line in out.splitlines() if not line.startswith("note: layout ")] == []
     assert "Traceback" not in err
     lines = err.splitlines()
     assert all(line.startswith("error: ") for line in lines)
@@ -55,7 +56,8 @@ def test_import_creates_a_store_and_shows_it(source, tmp_path, capsys):
 
 def test_import_prints_its_notes_and_the_largest_relative_error(source, tmp_path, capsys):
     assert main(["import", str(source), str(tmp_path / "s"), "--dtype", "float16"]) == 0
-    note, conversion, *_ = capsys.readouterr().out.splitlines()
+    layout, note, conversion, *_ = capsys.readouterr().out.splitlines()
+    assert layout.startswith("note: layout ms-tcn, ")
     assert note.startswith("note: 'SIL' ")
     assert note.endswith("--background SIL")
     assert conversion.startswith("converted to float16: ")
@@ -90,7 +92,7 @@ def test_length_options_reach_the_import(tmp_path, capsys):
     assert line.startswith("v001: 41 ")
     assert "--length-tolerance" in line
     assert main(["import", str(source), str(tmp_path / "s"), "--length-tolerance", "1"]) == 0
-    note = capsys.readouterr().out.splitlines()[1]
+    note = capsys.readouterr().out.splitlines()[2]
     assert note.startswith("note: v001: 41 ")
     assert {"42", "last", "1"} <= set(note.split())
     assert main(["import", str(source), str(tmp_path / "t"), "--length-policy", "crop"]) == 0
@@ -218,8 +220,10 @@ def test_help_explains_the_layout_and_every_option(capsys):
         main(["import", "--help"])
     assert caught.value.code == 0
     out = capsys.readouterr().out
-    for file in ("features/NAME.npy", "groundTruth/NAME.txt", "mapping.txt", "splits/train.split1.bundle"):
-        assert f"  SRC/{file} " in out
+    for row in LAYOUTS:
+        assert f"  {row.name} " in out
+    for file in ("features/NAME.npy", "groundTruth/NAME.txt", "mapping.txt", "splits/*.bundle"):
+        assert file in out
     for option in ("--background", "--dtype", "--length-policy", "--length-tolerance", "--fps", "--replace"):
         assert option in out
 

@@ -9,7 +9,8 @@ import pytest
 
 from storage import open_store
 from storage.importing import import_data
-from storage.layouts.ms_tcn import MsTcn, MsTcnOptions
+from storage.layouts import ImportOptions
+from storage.layouts.ms_tcn import MsTcn
 from storage.overview import overview
 from storage.verify import verify_store
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.skipif(not DATA, reason="needs MUCON_DATA_DIR, a folder
 
 
 def imported(name, target, **options):
-    result = import_data(MsTcn(Path(DATA) / name, MsTcnOptions(**options)), target / name)
+    result = import_data(MsTcn(Path(DATA) / name, ImportOptions(**options)), target / name)
     return open_store(target / name), result.survey
 
 

@@ -13,7 +13,8 @@ import pytest
 from storage import Store, StoreError, open_store
 from storage.errors import Problem
 from storage.importing import import_data
-from storage.layouts.ms_tcn import MsTcn, MsTcnOptions
+from storage.layouts import ImportOptions
+from storage.layouts.ms_tcn import MsTcn
 from tests.storage.helpers import DataSet
 
 Fact = tuple[str, str, object]
@@ -22,7 +23,7 @@ Fact = tuple[str, str, object]
 def imported(data: DataSet | Path, folder: Path, **options: Any) -> tuple[Store, tuple[str, ...]]:
     """Imports a dataset, which is written to `folder/src` first; returns the store and the notes."""
     source = data if isinstance(data, Path) else data.write(folder / "src")
-    result = import_data(MsTcn(source, MsTcnOptions(**options)), folder / "store")
+    result = import_data(MsTcn(source, ImportOptions(**options)), folder / "store")
     return open_store(folder / "store"), result.survey.notes
 
 

@@ -1,0 +1,391 @@
+"""What all layouts share: the checks of a whole dataset, and its clips.
+
+A layout is a subclass of `Dataset` that says where its files are and reads its annotation.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
+
+from storage.constants import DTYPES
+from storage.errors import Problem, StoreError, counted, some
+from storage.format.arrays import value_problems
+from storage.format.rules import id_problems, shape_problems
+from storage.layouts import Clip, ImportOptions, Orientation, Progress, Survey, no_progress
+from storage.layouts.annotations import Annotations
+from storage.layouts.findings import Findings
+from storage.layouts.labels import Labels, Occurrence, fitted
+from storage.layouts.mapping import read_mapping, vocabulary_of
+from storage.layouts.npy import Header, dim_problems, open_npy, orientation_of, read_header, widest_dtype
+from storage.layouts.rates import common_rates
+from storage.layouts.splits import Splits, absent_actions, read_splits
+from storage.layouts.text import Names, find_files, other_files
+from storage.layouts.transcripts import length_problems
+from storage.names import normal
+
+_MOST_NAMES = 20
+_OF_SOME = {"length_policy": "--length-policy", "length_tolerance": "--length-tolerance", "fill": "--fill"}
+"""Options that only some layouts use."""
+
+
+@dataclass(frozen=True, slots=True)
+class _SurveyedClip:
+    """Result of the survey for one clip: the frames of the file that are read, and its annotation."""
+
+    frames: int
+    names: tuple[str, ...] | None
+    lengths: tuple[int, ...] | None
+    group: str | None
+    activity: str | None
+
+
+class Dataset(ABC):
+    """A dataset on disk.
+
+    Args:
+        source: folder of the dataset.
+        options: options of the import.
+
+    Attributes:
+        name: name of the layout.
+        contents: files that the folder contains, in words.
+        required: files or folders that must exist, as groups of alternatives; the first one of a group is its place.
+        annotation: file or folder of the annotation, the place of problems with all of it.
+        suffix: last characters of the files in that folder.
+        needs: annotation that a training clip needs, in words.
+        uses: names of the options in `_OF_SOME` that the layout uses.
+        paths: feature files by clip, in the order of their names.
+        findings: problems and notes, which the layout adds to.
+    """
+
+    name: ClassVar[str]
+    contents: ClassVar[str]
+    required: ClassVar[tuple[tuple[str, ...], ...]]
+    annotation: ClassVar[str]
+    suffix: ClassVar[str] = ".txt"
+    needs: ClassVar[str]
+    uses: ClassVar[frozenset[str]] = frozenset({"length_policy", "length_tolerance"})
+    features: ClassVar[str] = "features"
+
+    def __init__(self, source: Path, options: ImportOptions | None = None) -> None:
+        self.source = source
+        self.options = options or ImportOptions()
+        self.paths: dict[str, Path] = {}
+        self.findings = Findings()
+        self._background = tuple(map(normal, self.options.background))
+        self._orientation: Orientation = "TxD"
+        self._actions: dict[str, int] = {}
+        self._annotations = Annotations()
+        self._clips: dict[str, _SurveyedClip] = {}
+        self._splits = Splits()
+
+    @abstractmethod
+    def read_annotations(self, mapping: Mapping[int, str]) -> Annotations:
+        """Reads the annotation of the clips in `paths`; adds its problems and notes to `findings`.
+
+        Args:
+            mapping: names of the actions by id; empty if there is no mapping, or if it is not readable.
+        """
+
+    def read_splits(self, names: Names) -> Splits:
+        """Reads the splits.
+
+        Args:
+            names: names of the clips.
+        """
+        return read_splits(self.source / "splits", names)
+
+    def survey(self, progress: Progress = no_progress) -> Survey:
+        """Reads and validates every file, including the features.
+
+        Raises:
+            StoreError: the dataset is invalid (all problems).
+        """
+        self._check_options()
+        findings = self.findings = Findings()
+        folder = self.source / self.features
+        self.paths = find_files(folder, ".npy", findings.problems)
+        if not self.paths:
+            found = other_files(folder, ".npy") or None
+            findings.report(
+                [Problem(rule="missing", place=str(folder), value=found, expected="at least one .npy file")]
+            )
+        headers = findings.read_all(self.paths, read_header)
+        vocabulary = self._read_annotations()
+        dtype, dim = self._shapes(headers)
+        self._fit(headers)
+        for option, regex in self._regexes:
+            findings.problems += _unmatched_problems(option, regex, self.paths)
+        problems: list[Problem] = []
+        for done, video in enumerate(headers, 1):
+            problems += id_problems(video, ()) + self._value_problems(video, dtype)
+            progress("checking", done, len(headers))
+        findings.report(problems)
+        self._splits = self.read_splits(Names((*self.paths, *self._annotations.unpaired)))
+        findings.problems += self._splits.problems
+        self._check_annotated()
+        findings.raise_problems()
+        self._note_splits()
+        rate = self.options.sample_rate
+        return Survey(
+            dim=dim,
+            dtype=dtype,
+            vocabulary=vocabulary,
+            background=self._background,
+            n_videos=len(self.paths),
+            notes=tuple(findings.notes),
+            metadata={
+                "layout": self.name,
+                "orientation": self._orientation,
+                "length_policy": self.options.length_policy,
+                "length_tolerance": self.options.length_tolerance,
+                **({"sample_rate": rate} if rate > 1 else {}),
+                **({"fill": self.options.fill} if self.options.fill else {}),
+            },
+            sample_rate=rate,
+        )
+
+    def clips(self) -> Iterator[Clip]:
+        """Yields the clips in the order of their ids; call `survey` first."""
+        for video, clip in sorted(self._clips.items()):
+            yield Clip(
+                id=video,
+                features=self._features(video, clip.frames)[:: self.options.sample_rate],
+                transcript=None if clip.names is None else tuple(self._actions[name] for name in clip.names),
+                lengths=clip.lengths,
+                splits=self._splits.of(video),
+                group=clip.group,
+                activity=clip.activity,
+            )
+
+    @property
+    def _regexes(self) -> tuple[tuple[str, str | None], ...]:
+        return ("--group-regex", self.options.group_regex), ("--activity-regex", self.options.activity_regex)
+
+    def _check_options(self) -> None:
+        hint = f"pass the folder that contains {self.contents}"
+        if not self.source.is_dir():
+            raise StoreError(Problem(rule="missing", place=str(self.source), message="no such folder", hint=hint))
+        problems = [
+            Problem(rule="missing", place=str(self.source / group[0]), message="no such file or folder", hint=hint)
+            for group in self.required
+            if not any((self.source / name).exists() for name in group)
+        ]
+        for option, regex in self._regexes:
+            try:
+                re.compile(regex or "")
+            except re.error as error:
+                message = f"invalid regular expression {regex!r} ({error})"
+                problems.append(Problem(rule="type", place=option, value=regex, message=message))
+        if self.options.dtype not in (None, *DTYPES):
+            expected = f"one of {', '.join(DTYPES)}"
+            problems.append(Problem(rule="unknown", place="--dtype", value=self.options.dtype, expected=expected))
+        tolerance, rate = self.options.length_tolerance, self.options.sample_rate
+        if tolerance < 0:
+            problems.append(Problem(rule="range", place="--length-tolerance", value=tolerance, expected="at least 0"))
+        if rate < 1:
+            problems.append(Problem(rule="range", place="--sample-rate", value=rate, expected="at least 1"))
+        for field in fields(ImportOptions):
+            value = getattr(self.options, field.name)
+            if field.name in _OF_SOME.keys() - self.uses and value != field.default:
+                message, hint = f"has no effect on the layout {self.name}", "leave it out"
+                option = _OF_SOME[field.name]
+                problems.append(Problem(rule="conflict", place=option, value=value, message=message, hint=hint))
+        if problems:
+            raise StoreError(problems)
+
+    def _read_annotations(self) -> tuple[str, ...]:
+        """Reads mapping and annotation; returns the names of the actions in the order of their ids."""
+        findings, path = self.findings, self.source / "mapping.txt"
+        mapping: dict[int, str] | None = None
+        try:
+            mapping = read_mapping(path) if path.exists() else None
+        except StoreError as error:
+            findings.problems += error.problems
+        self._annotations = self.read_annotations(mapping or {})
+        if path.exists() and mapping is None:
+            return ()
+        occurrences = list(self._annotations.occurrences)
+        if fill := normal(self.options.fill or ""):
+            occurrences.append(Occurrence(fill, path, "--fill", 1))
+        vocabulary = vocabulary_of(path, mapping, occurrences, self._background, findings)
+        self._actions = {name: index for index, name in enumerate(vocabulary)}
+        return vocabulary
+
+    def _shapes(self, headers: dict[str, Header]) -> tuple[str, int]:
+        """Returns dtype and D of the store; removes invalid files from `headers`."""
+        findings = self.findings
+        dtype, dim = self.options.dtype or DTYPES[0], 0
+        flat = {video: header.shape for video, header in headers.items() if len(header.shape) == 2}
+        try:
+            dtype = self.options.dtype or widest_dtype(headers)
+            if flat:
+                labels = self._annotations.labels.items()
+                n_labels = {video: runs.n_frames for video, runs in labels if runs.n_frames > len(runs.names)}
+                self._orientation = self.options.orientation or orientation_of(flat, n_labels)
+        except StoreError as error:
+            unread = len(headers) < len(self.paths)  # once they can be read, they may show the orientation
+            findings.problems += [found for found in error.problems if not (unread and found.place == "--orientation")]
+            findings.report(
+                problem
+                for video in headers.keys() - flat.keys()
+                for problem in shape_problems(video, headers[video].shape, headers[video].dtype, dim, dtype)
+            )
+            headers.clear()
+            return dtype, dim
+        if self._orientation == "DxT":
+            findings.notes.append("features are transposed ([D T]) in the files; read them as [T D]")
+        differing = dim_problems(flat, self.paths, self._orientation)
+        findings.report(differing.values())
+        if flat:
+            dim = Counter(headers[video].oriented(self._orientation)[1] for video in flat).most_common(1)[0][0]
+        others: list[Problem] = []
+        for video, header in list(headers.items()):
+            problems = shape_problems(video, header.oriented(self._orientation), header.dtype, dim, dtype)
+            others += problems if video not in differing else []
+            if problems:
+                del headers[video]
+        findings.report(others)
+        return dtype, dim
+
+    def _features(self, video: str, n_frames: int | None) -> NDArray[Any]:
+        array = open_npy(self.paths[video])
+        return (array.T if self._orientation == "DxT" else array)[:n_frames]
+
+    def _value_problems(self, video: str, dtype: str) -> list[Problem]:
+        """Reports values that a store cannot contain; if there are any in the kept frames, all rows of the file."""
+        features = self._features(video, self._clips[video].frames if video in self._clips else None)
+        problems = value_problems(features[:: self.options.sample_rate], dtype, video)
+        return value_problems(features, dtype, video) if problems and self.options.sample_rate > 1 else problems
+
+    def _fit(self, headers: dict[str, Header]) -> None:
+        """Brings features and labels to the same length, and extracts group and activity from the names."""
+        options, findings = self.options, self.findings
+        problems: list[Problem] = []
+        notes: list[tuple[int, str]] = []
+        kept: dict[str, tuple[int, Labels | None]] = {}
+        sampled = self._sampled(headers)
+        for video, header in headers.items():
+            n_features = header.oriented(self._orientation)[0]
+            labels, transcript = self._annotations.labels.get(video), self._annotations.transcripts.get(video)
+            frames, note = n_features, None
+            if labels is not None:
+                labels = labels.filled(n_features, normal(options.fill)) if options.fill else labels
+                difference = abs(n_features - labels.n_frames)
+                try:
+                    frames, labels, note = fitted(
+                        video,
+                        n_features,
+                        labels,
+                        options.length_policy,
+                        options.length_tolerance,
+                        sampled=sampled,
+                    )
+                except StoreError as error:
+                    problems += error.problems
+                    continue
+                notes += [(-difference, note)] if note else []
+            elif transcript is not None:
+                problems += length_problems(transcript, n_features)
+            kept[video] = frames, labels
+        findings.report(problems)
+        findings.note_all([note for _, note in sorted(notes)])
+        findings.report(_sampling_problems(options.sample_rate, kept, self._annotations))
+        self._clips = {video: self._surveyed(video, frames, labels) for video, (frames, labels) in kept.items()}
+
+    def _surveyed(self, video: str, frames: int, labels: Labels | None) -> _SurveyedClip:
+        options, annotations = self.options, self._annotations
+        known = labels or annotations.transcripts.get(video)
+        return _SurveyedClip(
+            frames=frames,
+            names=known.names if known else None,
+            lengths=labels.sampled(options.sample_rate) if labels else None,
+            group=_extracted(options.group_regex, video) or annotations.groups.get(video),
+            activity=_extracted(options.activity_regex, video) or annotations.activities.get(video),
+        )
+
+    def _sampled(self, headers: dict[str, Header]) -> bool:
+        """Returns whether clips of several lengths have labels at one rate, which transcripts do not have."""
+        counts = {
+            (headers[video].oriented(self._orientation)[0], labels.n_frames)
+            for video, labels in self._annotations.labels.items()
+            if video in headers
+        }
+        return len({frames for frames, _ in counts}) > 2 and bool(common_rates(sorted(counts)))
+
+    def _check_annotated(self) -> None:
+        """Reports training clips without annotation, and notes other clips without it."""
+        if not self._annotations.named and self.findings.problems:  # the annotation as a whole is not readable
+            return
+        missing = [video for video in self.paths if video not in self._annotations.named]
+        training = [video for video in missing if any(part.endswith(":train") for part in self._splits.of(video))]
+        place = self.source / self.annotation
+        if training or (missing and len(missing) == len(self.paths)):
+            message = f"videos without labels and without a transcript ({len(training or missing)}): "
+            message += some(training or missing, _MOST_NAMES)
+            if others := other_files(place, self.suffix):
+                message += f" (not read in {self.annotation}: {others})"
+            hint = f"training needs {self.needs}"
+            problem = Problem(rule="missing", place=str(place), value=training or missing, message=message, hint=hint)
+            self.findings.report([problem])
+        elif missing:
+            self.findings.notes.append(
+                f"{counted(len(missing), 'video')} without labels and without a transcript can be predicted, but not "
+                f"scored: {some(missing, _MOST_NAMES)}"
+            )
+
+    def _note_splits(self) -> None:
+        """Adds the notes about splits."""
+        notes = self.findings.notes
+        notes += self._splits.notes
+        notes += absent_actions(
+            self._splits, {video: frozenset(self._annotations.names(video)) for video in self.paths}
+        )
+        outside = [video for video in self._clips if not self._splits.of(video)]
+        if outside and self._splits.parts:
+            notes.append(f"videos in no split ({len(outside)}): {some(outside, _MOST_NAMES)}")
+
+
+def _sampling_problems(
+    rate: int, kept: Mapping[str, tuple[int, Labels | None]], annotations: Annotations
+) -> list[Problem]:
+    """Reports segments of which a sample rate keeps no frame: the transcript would be another one."""
+    lost: dict[str, int] = {}
+    shortest = rate
+    for video, (frames, labels) in kept.items():
+        if labels is not None:
+            n_lost = labels.sampled(rate).count(0)
+            shortest = min(shortest, *labels.lengths)
+        else:
+            n_actions = len(annotations.names(video))
+            n_lost = max(0, n_actions - -(-frames // rate)) if n_actions <= frames else 0
+            shortest = min(shortest, frames // n_actions) if n_lost else shortest
+        if n_lost:
+            lost[video] = n_lost
+    if not lost:
+        return []
+    message = f"loses all frames of {counted(sum(lost.values()), 'segment')} in {counted(len(lost), 'video')}: "
+    message += some((f"{video} ({n})" for video, n in lost.items()), _MOST_NAMES)
+    hint = f"at most {max(1, shortest)} keeps a frame of every segment"
+    return [Problem(rule="range", place="--sample-rate", value=rate, message=message, hint=hint)]
+
+
+def _extracted(regex: str | None, video: str) -> str | None:
+    match = re.search(regex, video) if regex else None
+    return (match[1] if match.re.groups else match[0]) if match else None
+
+
+def _unmatched_problems(option: str, regex: str | None, videos: Iterable[str]) -> list[Problem]:
+    unmatched = [video for video in videos if regex and not _extracted(regex, video)]
+    if not unmatched:
+        return []
+    message = f"{regex!r} does not match these videos ({len(unmatched)}): {some(unmatched, _MOST_NAMES)}"
+    return [Problem(rule="mismatch", place=option, value=unmatched, message=message)]

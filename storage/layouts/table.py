@@ -1,0 +1,137 @@
+"""Table of the layouts, and which of them a folder has.
+
+Imports neither numpy nor pyarrow: the parser of `store import` lists the layouts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from storage.errors import Problem, StoreError, nearest, some
+from storage.layouts import ImportOptions
+
+if TYPE_CHECKING:
+    from storage.layouts.dataset import Dataset
+
+Sign = Callable[[Path], str]
+"""Returns by what a folder has a layout, such as `features and groundTruth`; an empty string if it has another one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A layout.
+
+    Attributes:
+        name: value of `--layout`.
+        summary: its files, in a line.
+        needs: what a folder must contain, in words.
+        sign: by what it is recognised.
+        made_by: module and class, such as `ms_tcn:MsTcn`.
+        verified: whether it was tried on a dataset of its authors.
+    """
+
+    name: str
+    summary: str
+    needs: str
+    sign: Sign
+    made_by: str
+    verified: bool = True
+
+    def make(self, source: Path, options: ImportOptions) -> Dataset:
+        """Returns a dataset in this layout."""
+        module, name = self.made_by.split(":")
+        dataset: Dataset = getattr(import_module(f"storage.layouts.{module}"), name)(source, options)
+        return dataset
+
+
+def containing(*groups: str, without: str = "") -> Sign:
+    """Returns the sign of a folder that contains something of each group.
+
+    Args:
+        groups: patterns for `Path.rglob` below the first folder in them; alternatives are separated by `|`.
+        without: pattern of what the folder must not contain.
+    """
+
+    def sign(source: Path) -> str:
+        if without and _found(source, without):
+            return ""
+        found = [_found(source, group) for group in groups]
+        return " and ".join(found) if all(found) else ""
+
+    return sign
+
+
+def _found(source: Path, alternatives: str) -> str:
+    """Returns the first of the alternatives of which a file exists, an empty string if there is none."""
+    for pattern in alternatives.split("|"):
+        folder, _, name = pattern.rpartition("/")
+        files = (source / folder).rglob(name) if folder else source.glob(name)
+        if any(not path.name.startswith(".") for path in files):
+            return pattern
+    return ""
+
+
+LAYOUTS = (
+    Row(
+        name="ms-tcn",
+        summary="features/NAME.npy, groundTruth/NAME.txt (an action per frame), splits/*.bundle",
+        needs="features/ and groundTruth/",
+        sign=containing("features", "groundTruth"),
+        made_by="ms_tcn:MsTcn",
+    ),
+    Row(
+        name="transcripts",
+        summary="features/NAME.npy, transcripts/NAME.txt (an action per segment) or transcripts.csv; no frame labels",
+        needs="features/ and transcripts/ with .txt files, or transcripts.csv",
+        sign=containing("features", "transcripts/*.txt|transcripts.csv", without="groundTruth"),
+        made_by="ms_tcn:TranscriptsOnly",
+    ),
+)
+"""In the order of the documentation."""
+
+
+def layout_of(source: Path, name: str | None, options: ImportOptions) -> tuple[Dataset, str]:
+    """Returns a dataset in the layout of its folder.
+
+    Args:
+        source: folder of the dataset.
+        name: name of the layout; None recognises it.
+        options: options of the import.
+
+    Returns:
+        The dataset, and a sentence about its layout.
+
+    Raises:
+        StoreError: no such folder or layout, or none or several layouts fit.
+    """
+    names = [row.name for row in LAYOUTS]
+    if name is not None:
+        if name not in names:
+            message = f"unknown layout {name!r}{nearest(name, names)}, expected {', '.join(names)}"
+            raise StoreError(Problem(rule="unknown", place="--layout", value=name, message=message))
+        row = LAYOUTS[names.index(name)]
+        return row.make(source, options), _sentence(row, "as chosen")
+    if not source.is_dir():
+        raise StoreError(Problem(rule="missing", place=str(source), message="no such folder"))
+    fitting = [(row, sign) for row in LAYOUTS if (sign := row.sign(source))]
+    if len(fitting) == 1:
+        row, sign = fitting[0]
+        return row.make(source, options), _sentence(row, f"recognised by {sign}")
+    if fitting:
+        found = "; ".join(f"{row.name} (by {sign})" for row, sign in fitting)
+        value, message = [row.name for row, _ in fitting], f"several layouts fit: {found}"
+        raise StoreError(
+            Problem(rule="conflict", place=str(source), value=value, message=message, hint="choose one with --layout")
+        )
+    content = sorted(f"{path.name}/" if path.is_dir() else path.name for path in source.glob("[!.]*"))
+    known = "; ".join(f"{row.name} needs {row.needs}" for row in LAYOUTS)
+    message = f"no layout fits a folder with {some(content) or 'no files'}: {known}"
+    raise StoreError(Problem(rule="unknown", place=str(source), value=content, message=message))
+
+
+def _sentence(row: Row, by: str) -> str:
+    return f"layout {row.name}, {by}{'' if row.verified else '; it was built from a description, check the result'}"
