@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from storage.errors import Problem
@@ -24,7 +24,7 @@ def rows_of(path: Path, columns: Sequence[str], problems: list[Problem]) -> list
             reader = csv.DictReader(file, strict=True)
             names = [name.strip() for name in reader.fieldnames or ()]
             reader.fieldnames = names
-            rows = [(reader.line_num, row) for row in reader]
+            rows = [(reader.line_num, row) for row in reader if not _blank(row)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         message = f"cannot read a CSV file in UTF-8: {error}"
         problems.append(Problem(rule="unreadable", place=str(path), message=message))
@@ -50,6 +50,12 @@ def rows_of(path: Path, columns: Sequence[str], problems: list[Problem]) -> list
         else:
             complete.append((place, {name: normal(cell).strip() for name, cell in row.items()}))
     return complete
+
+
+def _blank(row: Mapping[str | None, str | list[str] | None]) -> bool:
+    """Returns whether a row is a line of blanks, which is read like an empty line."""
+    first, *others = row.values()
+    return isinstance(first, str) and not first.strip() and bool(others) and set(others) == {None}
 
 
 def whole(text: str, name: str, place: str, problems: list[Problem]) -> int | None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,7 @@ class DataSet:
         end: end of each line of the text files.
         begin: first characters of the text files.
         after: last characters of the text files.
+        twice: videos whose first segment is written as two, the first of one frame, where the layout has segments.
     """
 
     features: dict[str, Array] = field(default_factory=dict)
@@ -113,6 +115,7 @@ class DataSet:
     end: str = "\n"
     begin: str = ""
     after: str = ""
+    twice: frozenset[str] = frozenset()
 
     @classmethod
     def example(cls, lengths: Sequence[int] = (30, 41, 25, 52), dim: int = 6, dtype: str = "float32") -> DataSet:
@@ -128,20 +131,35 @@ class DataSet:
         lines = {"train": [f"{v}.txt" for v in ids[:-2]], "test": [f"{v}.txt" for v in ids[-2:]]}
         return cls(features, labels, splits={f"{part}.split1.bundle": names for part, names in lines.items()})
 
+    def segments(self, video: str) -> list[tuple[str, int]]:
+        """Action and length of each segment of a video."""
+        runs = [(name, len(list(run))) for name, run in groupby(self.labels[video])]
+        (name, length), *others = runs
+        return [(name, 1), (name, length - 1), *others] if video in self.twice else runs
+
     def write(self, folder: Path) -> Path:
         """Writes all files and returns the folder."""
+        self.write_features(folder)
+        for name, lines in self.labels.items():
+            self.text(folder / "groundTruth" / f"{name}.txt", lines)
+        self.write_shared(folder)
+        return folder
+
+    def write_features(self, folder: Path) -> None:
+        """Writes the feature files."""
         for name, values in self.features.items():
             path = folder / "features" / f"{name}.npy"
             path.parent.mkdir(parents=True, exist_ok=True)
             np.save(path, values.T if self.transposed else values)
-        for name, lines in self.labels.items():
-            self._text(folder / "groundTruth" / f"{name}.txt", lines)
-        if self.mapping is not None:
-            self._text(folder / "mapping.txt", self.mapping)
-        for name, lines in self.splits.items():
-            self._text(folder / "splits" / name, lines)
-        return folder
 
-    def _text(self, path: Path, lines: Sequence[str]) -> None:
+    def write_shared(self, folder: Path) -> None:
+        """Writes mapping and splits."""
+        if self.mapping is not None:
+            self.text(folder / "mapping.txt", self.mapping)
+        for name, lines in self.splits.items():
+            self.text(folder / "splits" / name, lines)
+
+    def text(self, path: Path, lines: Sequence[str]) -> None:
+        """Writes a text file."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes((self.begin + "".join(line + self.end for line in lines) + self.after).encode())
