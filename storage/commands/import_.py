@@ -110,18 +110,18 @@ def run(args: argparse.Namespace) -> int:
         replace=args.replace,
         progress=show_progress,
     )
-    for line in import_lines(imported):
+    for line in import_lines(imported, converted=args.dtype is not None):
         print(line)
     for line in overview_lines(overview(open_store(args.store))):
         print(line)
     return EXIT_OK
 
 
-def import_lines(imported: Imported) -> list[str]:
-    """Formats the notes and the rounding errors of an import."""
+def import_lines(imported: Imported, *, converted: bool) -> list[str]:
+    """Formats the notes of an import and, if a dtype was chosen, the rounding errors."""
     lines = [f"note: {note}" for note in imported.survey.notes]
     change = imported.conversion
-    if change.relative or change.absolute_below:
+    if converted:
         lines.append(
             f"converted to {imported.survey.dtype}: largest relative error {change.relative:.3g}; largest absolute "
             f"error of values below the normal range {change.absolute_below:.3g}"

@@ -70,8 +70,19 @@ def read_splits(folder: Path, names: Names) -> Splits:
         likely = sorted(name for name in names_beside if re.search(r"split|bundle|train|test", name))
         unread = f" ({some(likely)} in {folder.parent} not read)" if likely else ""
         splits.notes.append(f"{folder}: no split files (PART.splitK.bundle), the store will have no splits{unread}")
-    for path, match in bundles.items():
-        part = f"{match[2] or '1'}:{match[1].lower()}"
+    return read_parts({path: f"{match[2] or '1'}:{match[1].lower()}" for path, match in bundles.items()}, names, splits)
+
+
+def read_parts(files: Mapping[Path, str], names: Names, splits: Splits | None = None) -> Splits:
+    """Reads the files of the parts of splits, with a clip name per line.
+
+    Args:
+        files: part of each file, such as `1:train`.
+        names: names of the clips of the dataset.
+        splits: receives the parts, problems and notes.
+    """
+    splits = splits or Splits()
+    for path, part in files.items():
         if part in splits.parts:
             message = f"another file of {part}"
             splits.problems.append(Problem(rule="duplicate", place=str(path), value=part, message=message))

@@ -90,6 +90,14 @@ LAYOUTS = (
         sign=containing("features", "transcripts/*.txt|transcripts.csv", without="groundTruth"),
         made_by="ms_tcn:TranscriptsOnly",
     ),
+    Row(
+        name="mucon",
+        summary="release of MuCon: features/, labels/, transcripts/, lengths/ with NAME.npy, splitK.train, splitK.test",
+        needs="features/, and labels/ or transcripts/ with .npy files",
+        sign=containing("features", "labels/*.npy|transcripts/*.npy"),
+        made_by="mucon_release:MuConRelease",
+        verified=False,
+    ),
 )
 """In the order of the documentation."""
 

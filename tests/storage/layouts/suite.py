@@ -46,15 +46,15 @@ class LayoutSuite:
         layout: its name.
         frame_labels: whether the layout gives the lengths of segments.
         repeats: whether a segment may follow another one of the same action.
-        text: whether the annotation is text.
         mapping: whether the layout needs `mapping.txt`.
+        unknown: how the layout writes the action `poor`, which no mapping contains.
     """
 
     layout: ClassVar[str]
     frame_labels: ClassVar[bool] = True
     repeats: ClassVar[bool] = False
-    text: ClassVar[bool] = True
     mapping: ClassVar[bool] = False
+    unknown: ClassVar[str] = "poor"
 
     def write(self, data: DataSet, folder: Path) -> Path:
         """Writes a dataset in the form of the layout; returns the folder."""
@@ -201,9 +201,9 @@ class LayoutSuite:
         data = DataSet.example()
         data.labels["v001"] = [name.replace("pour", "poor") for name in data.labels["v001"]]
         (problem,) = self.refused(data, tmp_path)
-        assert (problem.rule, problem.value) == ("unknown", "poor")
+        assert (problem.rule, problem.value) == ("unknown", self.unknown)
         assert str(tmp_path / "src") in problem.place
-        assert "'pour'" in problem.message
+        assert ("'pour'" in problem.message) == (self.unknown == "poor")
         assert "mapping.txt" in problem.hint
 
     def test_without_a_mapping_the_actions_are_the_names_that_occur(self, tmp_path):
@@ -299,12 +299,12 @@ class LayoutSuite:
 
     def test_one_bad_annotation_among_many_is_reported_with_all_other_problems(self, tmp_path):
         data = DataSet.example([12, 13, 14] * 20, dim=2)
-        data.labels["v050"] = [name.replace("stir", "oops") for name in data.labels["v050"]]
+        data.labels["v050"] = [name.replace("stir", "poor") for name in data.labels["v050"]]
         data.features["v030"][2] = np.nan
         data.splits["test.split1.bundle"].append("gone")
         problems = self.refused(data, tmp_path, background=("none",))
         assert [(problem.rule, problem.value) for problem in problems] == [
-            ("unknown", "oops"),
+            ("unknown", self.unknown),
             ("unknown", "none"),
             ("range", 1),
             ("unknown", ["gone"]),
