@@ -358,23 +358,24 @@ def _sampling_problems(
     rate: int, kept: Mapping[str, tuple[int, Labels | None]], annotations: Annotations
 ) -> list[Problem]:
     """Reports segments of which a sample rate keeps no frame: the transcript would be another one."""
-    lost: dict[str, int] = {}
-    shortest = rate
-    for video, (frames, labels) in kept.items():
-        if labels is not None:
-            n_lost = labels.sampled(rate).count(0)
-            shortest = min(shortest, *labels.lengths)
-        else:
-            n_actions = len(annotations.names(video))
-            n_lost = max(0, n_actions - -(-frames // rate)) if n_actions <= frames else 0
-            shortest = min(shortest, frames // n_actions) if n_lost else shortest
-        if n_lost:
-            lost[video] = n_lost
-    if not lost:
+
+    def lost(rate: int) -> Iterator[tuple[str, int]]:
+        for video, (frames, labels) in kept.items():
+            if labels is not None:
+                n_lost = labels.sampled(rate).count(0)
+            else:
+                n_lost = min(frames, len(annotations.names(video))) - -(-frames // rate)
+            if n_lost > 0:
+                yield video, n_lost
+
+    n_lost = dict(lost(rate))
+    if not n_lost:
         return []
-    message = f"loses all frames of {counted(sum(lost.values()), 'segment')} in {counted(len(lost), 'video')}: "
-    message += some((f"{video} ({n})" for video, n in lost.items()), _MOST_NAMES)
-    hint = f"at most {max(1, shortest)} keeps a frame of every segment"
+    longest = max(kept[video][0] for video in n_lost)
+    largest = next(smaller for smaller in range(min(rate, longest) - 1, 0, -1) if not any(lost(smaller)))
+    message = f"loses all frames of {counted(sum(n_lost.values()), 'segment')} in {counted(len(n_lost), 'video')}: "
+    message += some((f"{video} ({n})" for video, n in n_lost.items()), _MOST_NAMES)
+    hint = f"{largest} is the largest smaller rate that keeps a frame of every segment"
     return [Problem(rule="range", place="--sample-rate", value=rate, message=message, hint=hint)]
 
 

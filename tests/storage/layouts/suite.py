@@ -326,7 +326,11 @@ class LayoutSuite:
         assert matching(problems, "range", "--sample-rate", 4)
         n_lost = 8 if self.frame_labels else 11 - 5
         assert f"v000 ({n_lost})" in problems[0].message
-        assert " 1 " in problems[0].hint
+        assert problems[0].hint.startswith("1 ")
+        data.labels["v000"] = ["SIL"] * 8 + ["pour"] * 2 + ["stir"] * 10
+        (problem,) = self.refused(data, tmp_path, sample_rate=11)
+        assert "v000 (1)" in problem.message
+        assert problem.hint.startswith("9 ")
 
     def test_options_without_effect_are_refused(self, tmp_path):
         source = self.write(DataSet.example(), tmp_path / "src")

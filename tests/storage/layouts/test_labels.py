@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage import StoreError
-from storage.layouts.labels import Labels, fitted, looks_like_transcript, other_form
+from storage.layouts.labels import Labels, Segment, fitted, labels_of_segments, looks_like_transcript, other_form
 from tests.helpers.refusals import refused
 
 frames = st.lists(st.sampled_from("abc"), min_size=1, max_size=40)
@@ -111,3 +111,60 @@ def test_numbered_lines_are_told_from_names(form, start):
 def test_names_are_no_other_form(name):
     assert not other_form([name])
     assert not other_form([name, name])
+
+
+@given(frames, st.integers(1, 50))
+def test_sampling_keeps_every_kth_frame_and_shows_the_segments_that_are_lost(names, rate):
+    labels = Labels.from_frames(names)
+    assert expanded(Labels(labels.names, labels.sampled(rate))) == names[::rate]
+
+
+def segments_of(names: list[str], gaps: str = "") -> list[Segment]:
+    """The runs of names as segments, without those of `gaps`."""
+    labels = Labels.from_frames(names)
+    stops = np.cumsum(labels.lengths).tolist()
+    found = zip(labels.names, [0, *stops], stops, strict=False)
+    return [Segment(name, a, b, f"x:{number}") for number, (name, a, b) in enumerate(found, 1) if name not in gaps]
+
+
+@given(frames, st.randoms())
+def test_segments_without_gaps_are_labels_in_any_order(names, random):
+    segments = segments_of(names)
+    random.shuffle(segments)
+    assert labels_of_segments(segments) == Labels.from_frames(names)
+
+
+@given(frames)
+def test_gaps_are_filled_with_the_chosen_action(names):
+    segments = segments_of(names, gaps="a")
+    if segments:
+        labels = labels_of_segments(segments, fill="a").filled(len(names), "a")
+        assert labels == Labels.from_frames(names)
+
+
+def test_gaps_and_overlaps_are_refused_together_by_their_places():
+    segments = [
+        Segment("a", 2, 5, "x:1"),
+        Segment("b", 5, 9, "x:2"),
+        Segment("c", 8, 12, "x:3"),
+        Segment("d", 14, 14, "x:4"),
+        Segment("e", 15, 20, "x:5"),
+        Segment("f", -3, 1, "x:6"),
+    ]
+    with refused("missing", "x:1", [0, 2], n=5, error=StoreError) as refusal:
+        labels_of_segments(segments)
+    found = {(problem.rule, problem.place, str(problem.value)) for problem in refusal.problems}
+    assert found == {
+        ("missing", "x:1", "[0, 2]"),
+        ("conflict", "x:3", "8"),
+        ("range", "x:4", "[14, 14]"),
+        ("missing", "x:5", "[12, 15]"),
+        ("range", "x:6", "[-3, 1]"),
+    }
+    assert all("--fill" in problem.hint for problem in refusal.problems if problem.rule == "missing")
+    with refused("conflict", "x:3", n=3, error=StoreError):
+        labels_of_segments(segments, fill="SIL")
+
+
+def test_neighbours_of_one_action_stay_two_segments():
+    assert labels_of_segments([Segment("a", 0, 3, "x:1"), Segment("a", 3, 5, "x:2")]) == Labels(("a", "a"), (3, 2))
