@@ -102,7 +102,6 @@ def run(args: argparse.Namespace) -> int:
         activity_regex=args.activity_regex,
     )
     dataset, note = layout_of(args.source, args.layout, options)
-    print(f"note: {note}")
     imported = import_data(
         dataset,
         args.store,
@@ -110,6 +109,7 @@ def run(args: argparse.Namespace) -> int:
         replace=args.replace,
         progress=show_progress,
     )
+    print(f"note: {note}")
     for line in import_lines(imported, converted=args.dtype is not None):
         print(line)
     for line in overview_lines(overview(open_store(args.store))):

@@ -76,7 +76,10 @@ def paired(
     findings.notes += matching_notes(kind, matches)
     if unpaired:
         message = f"videos with {kind} but without features ({len(unpaired)}): {some(unpaired, _MOST_NAMES)}"
-        findings.problems.append(Problem(rule="missing", place=str(features), value=unpaired, message=message))
+        hint = "add the features, or remove what belongs to them"
+        findings.problems.append(
+            Problem(rule="missing", place=str(features), value=unpaired, message=message, hint=hint)
+        )
     return by_clip, tuple(unpaired)
 
 

@@ -201,7 +201,9 @@ def labels_of_segments(segments: Iterable[Segment], fill: str | None = None) -> 
             continue
         if start < end:
             message = f"begins at frame {start}, before the end of another segment at frame {end}"
-            problems.append(Problem(rule="conflict", place=place, value=start, message=message))
+            problems.append(
+                Problem(rule="conflict", place=place, value=start, message=message, hint="correct the times")
+            )
         if start > end and fill is None:
             message = f"no action at the frames {end} to {start - 1} before this segment"
             problems.append(Problem(rule="missing", place=place, value=[end, start], message=message, hint=hint))

@@ -84,8 +84,8 @@ def read_parts(files: Mapping[Path, str], names: Names, splits: Splits | None = 
     splits = splits or Splits()
     for path, part in files.items():
         if part in splits.parts:
-            message = f"another file of {part}"
-            splits.problems.append(Problem(rule="duplicate", place=str(path), value=part, message=message))
+            message, hint = f"another file of {part}", "keep one of them"
+            splits.problems.append(Problem(rule="duplicate", place=str(path), value=part, message=message, hint=hint))
         splits.parts[part] = _members(path, names, splits)
     for name in splits.names():
         _check_split(name, splits)
@@ -107,7 +107,8 @@ def _members(path: Path, names: Names, splits: Splits) -> frozenset[str]:
     unknown = [line for line, videos in matches.items() if not videos]
     if unknown:
         message = f"unknown videos ({len(unknown)}): {some(unknown, _MOST_NAMES)}"
-        splits.problems.append(Problem(rule="unknown", place=str(path), value=unknown, message=message))
+        hint = "remove the names, or add the features of the videos"
+        splits.problems.append(Problem(rule="unknown", place=str(path), value=unknown, message=message, hint=hint))
     splits.problems += condensed(
         Problem(
             rule="conflict",
@@ -142,6 +143,7 @@ def _check_split(name: str, splits: Splits) -> None:
                         place=f"{first}, {second}",
                         value=shared,
                         message=f"videos in both parts ({len(shared)}): {some(shared, _MOST_NAMES)}",
+                        hint="keep each video in one part",
                     )
                 )
     if any(f"{name}:{part}" not in parts for part in ("train", "test")):

@@ -254,6 +254,15 @@ class LayoutSuite:
         assert len(problems) == 1
         assert matching(problems, "mismatch", "", 32)
 
+    def test_a_video_of_one_segment_and_one_of_71000_frames_are_imported(self, tmp_path):
+        data = DataSet.example((30, 41, 71_000), dim=2)
+        data.labels["v001"] = ["pour"] * 41
+        data.labels["v002"] = ["SIL", "pour"] * 30 + ["stir"] * 70_940
+        store, _ = self.imported(data, tmp_path, background=("SIL", "stir"))
+        assert store.manifest.background == ("SIL", "stir")
+        assert (len(store.record("v001").transcript), len(store.record("v002").transcript)) == (1, 61)
+        assert self.same(store, data, tmp_path, background=("SIL", "stir"))
+
     def test_arrays_of_objects_are_refused(self, tmp_path):
         source = self.write(DataSet.example(), tmp_path / "src")
         np.save(self.features(source, "v001"), np.array([[{}] * 6] * 41, dtype=object), allow_pickle=True)

@@ -55,7 +55,9 @@ def test_labels_in_a_flat_folder_belong_to_features_in_nested_ones(tmp_path):
         labels=flat.labels,
         splits={"train.split1.bundle": ["v000"], "test.split1.bundle": ["v001"]},
     )
-    store, _ = imported(data, tmp_path)
+    store, notes = imported(data, tmp_path)
+    assert noted(notes, "labels: ", "v000 -> a/v000, v001 -> b/v001")
+    assert noted(notes, "train.split1.bundle: ", "v000 -> a/v000")
     assert store.ids == ("a/v000", "b/v001")
     assert store.split("1", "train") == ("a/v000",)
 
