@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from storage.commands.command import Subparsers, add_command, reports_problems, show_progress
 from storage.constants import DTYPES
 from storage.errors import EXIT_OK
+from storage.feature_files import SUFFIXES
 from storage.layouts import LENGTH_POLICIES, ORIENTATIONS, ImportOptions
 from storage.layouts.table import LAYOUTS, layout_of
 
@@ -20,10 +21,10 @@ Imports a dataset of feature files and annotations. The layout is recognised by 
 
 {chr(10).join(f"  {row.name:<20} {row.summary}" for row in LAYOUTS)}
 
-In all layouts, features are [T D] or [D T], one file per video, and folders may be nested. mapping.txt has lines
-`ID NAME`; without it, the names that occur are sorted. Training videos need labels or a transcript; if a video has
-both, they must agree. The whole dataset is validated first, and all problems are reported at once. The store is
-written atomically."""
+In all layouts, features are [T D] or [D T], one file per video, and folders may be nested. Feature files end with
+{", ".join(SUFFIXES)}. mapping.txt has lines `ID NAME`; without it, the names
+that occur are sorted. Training videos need labels or a transcript; if a video has both, they must agree. The whole
+dataset is validated first, and all problems are reported at once. The store is written atomically."""
 _IMPORT_EXAMPLE = """\
 examples:
   %(prog)s data/gtea stores/gtea --background background --fps 15 --group-regex '^S\\d'
@@ -42,6 +43,9 @@ def add(subparsers: Subparsers) -> None:
         "--background", action="append", default=[], metavar="NAME", help="name of a background action; repeatable"
     )
     parser.add_argument("--dtype", choices=DTYPES, help="dtype of the store (default: widest dtype of the files)")
+    parser.add_argument(
+        "--key", metavar="NAME", help="name of the array in .npz, .pt, .h5 and .mat files with several arrays"
+    )
     parser.add_argument(
         "--orientation", choices=ORIENTATIONS, help="orientation of the feature files (default: inferred)"
     )
@@ -92,6 +96,7 @@ def run(args: argparse.Namespace) -> int:
     options = ImportOptions(
         background=tuple(args.background),
         dtype=args.dtype,
+        key=args.key,
         orientation=args.orientation,
         length_policy=args.length_policy,
         length_tolerance=args.length_tolerance,

@@ -7,5 +7,7 @@ from __future__ import annotations
 
 SUFFIXES = (".npy", ".npz", ".pt", ".pth", ".csv", ".h5", ".hdf5", ".mat")
 """Suffixes of the files that are read."""
+NAMELESS = (".npy", ".csv")
+"""Suffixes of the files that contain one array without a name."""
 PICKLES = (".pkl", ".pickle")
 """Suffixes of files that are refused by name."""

@@ -27,6 +27,7 @@ class ImportOptions:
     Attributes:
         background: names of the actions that mean "nothing of interest".
         dtype: dtype of the store; default: the widest dtype of the files.
+        key: name of the array in feature files with named arrays; default: each contains one array.
         orientation: orientation of the files; default: inferred.
         length_policy: treatment of features and labels that differ by more than `length_tolerance` frames: `error`
             refuses them, `crop` drops the last frames of the longer, `resample` assigns each frame of the features the
@@ -42,6 +43,7 @@ class ImportOptions:
 
     background: tuple[str, ...] = ()
     dtype: str | None = None
+    key: str | None = None
     orientation: Orientation | None = None
     length_policy: LengthPolicy = "error"
     length_tolerance: int = 0

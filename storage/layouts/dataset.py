@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 
 from storage.constants import DTYPES
 from storage.errors import Problem, StoreError, counted, some
+from storage.feature_files import NAMELESS, PICKLES, SUFFIXES
+from storage.feature_files.content import Header
+from storage.feature_files.files import open_features, read_header
 from storage.format.arrays import value_problems
 from storage.format.rules import id_problems, shape_problems
 from storage.layouts import Clip, ImportOptions, Orientation, Progress, Survey, no_progress
@@ -24,8 +27,8 @@ from storage.layouts.annotations import Annotations
 from storage.layouts.findings import Findings
 from storage.layouts.labels import Labels, Occurrence, fitted
 from storage.layouts.mapping import read_mapping, vocabulary_of
-from storage.layouts.npy import Header, dim_problems, open_npy, orientation_of, read_header, widest_dtype
 from storage.layouts.rates import common_rates
+from storage.layouts.shapes import dim_problems, orientation_of, widest_dtype
 from storage.layouts.splits import Splits, absent_actions, read_splits
 from storage.layouts.text import Names, find_files, other_files
 from storage.layouts.transcripts import length_problems
@@ -111,14 +114,8 @@ class Dataset(ABC):
         """
         self._check_options()
         findings = self.findings = Findings()
-        folder = self.source / self.features
-        self.paths = find_files(folder, ".npy", findings.problems)
-        if not self.paths:
-            found = other_files(folder, ".npy") or None
-            findings.report(
-                [Problem(rule="missing", place=str(folder), value=found, expected="at least one .npy file")]
-            )
-        headers = findings.read_all(self.paths, read_header)
+        self._find_features()
+        headers = findings.read_all(self.paths, lambda path: read_header(path, self.options.key))
         vocabulary = self._read_annotations()
         dtype, dim = self._shapes(headers)
         self._fit(headers)
@@ -149,6 +146,7 @@ class Dataset(ABC):
                 "length_tolerance": self.options.length_tolerance,
                 **({"sample_rate": rate} if rate > 1 else {}),
                 **({"fill": self.options.fill} if self.options.fill else {}),
+                **({"key": self.options.key} if self.options.key else {}),
             },
             sample_rate=rate,
         )
@@ -201,6 +199,21 @@ class Dataset(ABC):
                 problems.append(Problem(rule="conflict", place=option, value=value, message=message, hint=hint))
         if problems:
             raise StoreError(problems)
+
+    def _find_features(self) -> None:
+        """Finds the feature files of all kinds."""
+        folder, key, findings = self.source / self.features, self.options.key, self.findings
+        self.paths = find_files(folder, (*SUFFIXES, *PICKLES), findings.problems)
+        kinds = Counter(path.suffix.lower() for path in self.paths.values())
+        if not self.paths:
+            found, expected = other_files(folder, SUFFIXES) or None, f"feature files ({', '.join(SUFFIXES)})"
+            findings.report([Problem(rule="missing", place=str(folder), value=found, expected=expected)])
+        elif key is not None and kinds.keys() <= set(NAMELESS):
+            message, hint = f"{some(sorted(kinds))} files contain one array without a name", "leave it out"
+            findings.report([Problem(rule="conflict", place="--key", value=key, message=message, hint=hint)])
+        if len(kinds) > 1:
+            listed = ", ".join(f"{number} {suffix}" for suffix, number in kinds.most_common())
+            findings.notes.append(f"{folder}: files of several kinds: {listed}")
 
     def _read_annotations(self) -> tuple[str, ...]:
         """Reads mapping and annotation; returns the names of the actions in the order of their ids."""
@@ -257,7 +270,7 @@ class Dataset(ABC):
         return dtype, dim
 
     def _features(self, video: str, n_frames: int | None) -> NDArray[Any]:
-        array = open_npy(self.paths[video])
+        array = open_features(self.paths[video], self.options.key)
         return (array.T if self._orientation == "DxT" else array)[:n_frames]
 
     def _value_problems(self, video: str, dtype: str) -> list[Problem]:

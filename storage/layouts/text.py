@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from storage.errors import Problem, StoreError, condensed, some
+from storage.feature_files import PICKLES, SUFFIXES
 from storage.names import normal
 
 
@@ -51,7 +52,7 @@ def read_lines(path: Path) -> list[str]:
     return lines
 
 
-_SUFFIXES = (".txt", ".npy")
+_SUFFIXES = (".txt", *SUFFIXES, *PICKLES)
 
 
 def bare(name: str) -> str:
@@ -60,18 +61,23 @@ def bare(name: str) -> str:
     >>> bare(r"P03\cam01.txt"), bare("P03/cam01"), bare("./a.b.npy")
     ('P03/cam01', 'P03/cam01', 'a.b')
     """
-    plain = PurePosixPath(name.replace("\\", "/")).as_posix()
-    return plain[:-4] if plain[-4:].lower() in _SUFFIXES else plain
+    plain = _path(name)
+    suffix = next((suffix for suffix in _SUFFIXES if plain.lower().endswith(suffix)), "")
+    return plain[: len(plain) - len(suffix)]
 
 
-def find_files(folder: Path, suffix: str, problems: list[Problem]) -> dict[str, Path]:
+def _path(name: str) -> str:
+    return PurePosixPath(name.replace("\\", "/")).as_posix()
+
+
+def find_files(folder: Path, suffix: str | tuple[str, ...], problems: list[Problem]) -> dict[str, Path]:
     """Returns all files with a suffix below a folder by their `bare` name in `normal` form, sorted.
 
     Hidden files are skipped. Links are followed, but no folder is entered twice.
 
     Args:
         folder: folder to search.
-        suffix: last characters of the file names in lower case, such as `.npy`.
+        suffix: last characters of the file names in lower case, such as `.npy`; or several of them.
         problems: receives a problem for each folder that cannot be read and each file with the name of another.
     """
     files: dict[str, Path] = {}
@@ -104,7 +110,7 @@ def _closed(error: OSError) -> Problem:
     return Problem(rule="unreadable", place=str(error.filename), value=error.strerror, message=message)
 
 
-def other_files(folder: Path, suffix: str) -> str:
+def other_files(folder: Path, suffix: str | tuple[str, ...]) -> str:
     """Returns how many visible files below a folder have another suffix, such as `3 .npz`; empty if there are none."""
     paths = [path for path in folder.rglob("[!.]*") if path.is_file() and not path.name.lower().endswith(suffix)]
     kinds = Counter(path.suffix.lower() or "without suffix" for path in paths)
@@ -131,7 +137,10 @@ class Names:
 
     def find(self, name: str) -> tuple[str, ...]:
         """Returns the clips that match a name: none if it is unknown, several if it is ambiguous."""
-        wanted = bare(normal(name))
+        plain = _path(normal(name))  # the name of a clip may end like that of a file
+        return self._ending(plain) or self._ending(bare(plain))
+
+    def _ending(self, wanted: str) -> tuple[str, ...]:
         similar = self._by_last.get(wanted.rsplit("/", 1)[-1], [])
         if wanted in similar:
             return (wanted,)
@@ -152,11 +161,12 @@ def matching_notes(place: str, matches: Mapping[str, str]) -> list[str]:
     >>> matching_notes("x.bundle", {"a.txt": "a", "x/b": "b", "c.npy": "c"})
     ['x.bundle: compared by the end of their path (1): x/b -> b', 'x.bundle: read without their suffix (1): c.npy -> c']
     """
-    ends = [f"{name} -> {video}" for name, video in matches.items() if bare(normal(name)) != video]
+    changed = {name: video for name, video in matches.items() if _path(normal(name)) != video}
+    ends = [f"{name} -> {video}" for name, video in changed.items() if bare(normal(name)) != video]
     suffixed = [
         f"{name} -> {video}"
-        for name, video in matches.items()
-        if name[-4:].lower() in _SUFFIXES and not name.endswith(".txt")
+        for name, video in changed.items()
+        if name.lower().endswith(_SUFFIXES) and not name.endswith(".txt")
     ]
     kinds = (("compared by the end of their path", ends), ("read without their suffix", suffixed))
     return [f"{place}: {what} ({len(found)}): {some(found, 3)}" for what, found in kinds if found]

@@ -1,64 +1,17 @@
-"""Feature files of datasets: reading without pickle, and inference of the time axis."""
+"""Shapes and dtypes of the feature files of a dataset: the dtype of all, the time axis, and files that differ."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from storage.constants import DTYPES
 from storage.errors import Problem, StoreError, some
+from storage.feature_files.content import Header
 from storage.layouts import ORIENTATIONS, Orientation
 from storage.layouts.rates import common_rates
-
-_MAGIC = b"\x93NUMPY"
-_SMALL_FILE = 4096
-_OTHER_FILES = (
-    (b"PK\x03\x04", "a zip archive, such as .npz or .pt", "save each array in it with numpy.save"),
-    (b"version https://git-lfs", "a pointer of Git LFS", "fetch the file itself with `git lfs pull`"),
-    (b"/annex/", "a pointer of git-annex", "fetch the file itself with `git annex get`"),
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", "save each array in it with numpy.save, h5py reads it"),
-    (b"MATLAB", "a MATLAB file", "save each array in it with numpy.save, scipy.io.loadmat or h5py reads it"),
-    (b"PAR1", "a Parquet file", "save each recording in it with numpy.save"),
-    (b"\x1f\x8b", "a gzip file", "unpack it"),
-    (b"\x80", "a pickle", "save the array with numpy.save; pickles are not read"),
-    (b"<", "a web page", "download the file itself"),
-    (bytes(8), "zero bytes", "copy it again"),
-)
-"""First bytes of files that are saved or downloaded under the name of a `.npy` file: what they are, what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """Shape and dtype of the array in a feature file.
-
-    Attributes:
-        shape: shape in the file.
-        dtype: dtype in native byte order.
-    """
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    def oriented(self, orientation: Orientation) -> tuple[int, ...]:
-        """Returns the shape as `[T D]`."""
-        return self.shape[::-1] if orientation == "DxT" and len(self.shape) == 2 else self.shape
-
-
-def read_header(path: Path) -> Header:
-    """Reads shape and dtype of a feature file and checks its size.
-
-    Raises:
-        StoreError: see `open_npy`.
-    """
-    array = open_npy(path)
-    return Header(array.shape, array.dtype.newbyteorder("="))
 
 
 def widest_dtype(headers: Mapping[str, Header]) -> str:
@@ -87,54 +40,6 @@ def widest_dtype(headers: Mapping[str, Header]) -> str:
     if problems:
         raise StoreError(problems)
     return max(kinds, key=DTYPES.index) if kinds else DTYPES[0]
-
-
-def open_npy(path: Path) -> NDArray[Any]:
-    """Opens the array in a `.npy` file, mapped and read-only.
-
-    Raises:
-        StoreError: the file cannot be read, is not a `.npy` file, contains Python objects, or is truncated.
-    """
-    place = str(path)
-    try:
-        with path.open("rb") as file:
-            begin = file.read(64)
-        array = _loaded(path) if begin.startswith(_MAGIC) else None
-    except OSError as error:
-        reason = error.strerror or str(error)
-        message = f"cannot read the file ({reason})"
-        raise StoreError(Problem(rule="unreadable", place=place, value=reason, message=message)) from error
-    except (ValueError, EOFError) as error:
-        if "object" in str(error).lower():
-            message = "contains Python objects, which are never unpickled"
-            hint = "save it as an array of numbers"
-            raise StoreError(Problem(rule="type", place=place, value="object", message=message, hint=hint)) from error
-        message = f"damaged or truncated ({error})"
-        raise StoreError(Problem(rule="unreadable", place=place, message=message, hint="copy it again")) from error
-    if array is None:
-        raise StoreError(_other_file(begin, place))
-    return array
-
-
-def _other_file(begin: bytes, place: str) -> Problem:
-    """Names the kind of a file that is not a `.npy` file by its first bytes."""
-    value = begin[: len(_MAGIC)]
-    for first, kind, hint in _OTHER_FILES:
-        if begin.startswith(first):
-            return Problem(rule="type", place=place, value=value, message=f"{kind}, not a .npy file", hint=hint)
-    is_text = begin and all(byte in b"\t\r\n" or 32 <= byte < 127 for byte in begin)
-    kind, hint = f"not a .npy file, begins with {value!r}", "save the array with numpy.save"
-    if is_text:
-        kind, hint = "a text file, not a .npy file", "read it with numpy.loadtxt and save it with numpy.save"
-    elif not begin:
-        kind, hint = "empty file", "copy it again"
-    return Problem(rule="type", place=place, value=value, message=kind, hint=hint)
-
-
-def _loaded(path: Path) -> NDArray[Any]:
-    if path.stat().st_size < _SMALL_FILE:  # an empty array cannot be mapped
-        return np.asarray(np.load(path, allow_pickle=False))
-    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
 def orientation_of(shapes: Mapping[str, tuple[int, ...]], n_labels: Mapping[str, int]) -> Orientation:
