@@ -1,7 +1,7 @@
 """Trained models from Python.
 
 model = mucon.load("runs/tug")
-result = model.predict(features)  # an array [T, D] or the path of a .npy file
+result = model.predict(features)  # an array [T, D] or the path of a feature file
 for action, start, stop, confidence in result.segments:
     print(action, start, stop, confidence)
 table = result.to_dataframe()  # pandas or polars
@@ -38,11 +38,13 @@ from mucon.outputs.batch import Outcome, Request, predict_all, predicted
 from mucon.outputs.results import Alternative, Segment, Segments
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
+from storage.feature_files import PICKLES, SUFFIXES
+from storage.feature_files.files import open_features
 
 __all__ = ["Alternative", "Model", "Outcome", "Segment", "Segments", "load"]
 
 Features: TypeAlias = NDArray[Any] | Tensor | str | Path
-"""Features of a recording: an array or tensor `[T, D]`, or the path of a .npy file with such an array."""
+"""Features of a recording: an array or tensor `[T, D]`, or the path of a feature file with such an array."""
 NPY = "expected a .npy file of numbers [T, D], as written by numpy.save"
 REGISTERED = "models:/"
 """Beginning of the address of a registered model."""
@@ -99,7 +101,7 @@ class Model:
         """Segments a recording.
 
         Args:
-            features: array or tensor `[T, D]` of numbers, T >= 1, or the path of a .npy file with such an array.
+            features: array or tensor `[T, D]` of numbers, T >= 1, or the path of a feature file with such an array.
             prediction: one of `predictions`; by default the method's main one (MuCon: `full`).
             alternatives: most alternatives to `full`, the next best segmentations of the decoder's beam.
 
@@ -270,12 +272,20 @@ def read_video(name: str, features: Features) -> Video:
     return Video.from_arrays(name, features)
 
 
-def read_features(path: Path) -> NDArray[Any]:
-    """The array of a .npy file in native byte order; never unpickles.
+def read_features(path: Path, key: str | None = None) -> NDArray[Any]:
+    """The array of a feature file in native byte order; never unpickles.
+
+    Args:
+        path: a file with a suffix of `storage.feature_files`; any other file is read as .npy.
+        key: name of the array in a file with several arrays.
 
     Raises:
-        InputError: no such file, not a .npy file, a truncated file, or an array of objects.
+        InputError: no such file, a file of another kind, a truncated file, or an array of objects.
     """
+    suffix = path.suffix.lower()
+    if suffix != ".npy" and suffix in (*SUFFIXES, *PICKLES) and path.exists():
+        array = open_features(path, key)
+        return array.astype(array.dtype.newbyteorder("="), copy=False)
     try:
         with path.open("rb") as file:
             return read_array(file if file.seekable() else BytesIO(file.read()), str(path))

@@ -35,6 +35,7 @@ from mucon.errors import (
     counted,
     some,
 )
+from storage.feature_files import SUFFIXES
 
 if TYPE_CHECKING:
     from mucon.commands.parser import Commands
@@ -72,9 +73,10 @@ def add(commands: Commands) -> None:
     add_run(parser, "MODEL")
     parser.add_argument(
         "features", type=Path, nargs="*", default=[], metavar="FEATURES",
-        help="array [T, D] as .npy, one file per recording; a folder means all .npy files in it; "
-        "- means standard input, one array as .npy or a list of paths",
+        help=f"array [T, D], one file per recording ({', '.join(SUFFIXES)}); a folder means all of them in it but "
+        ".csv; - means standard input, one array as .npy or a list of paths",
     )  # fmt: skip
+    parser.add_argument("--key", metavar="NAME", help="name of the array in .npz, .pt, .h5 and .mat files with several")
     parser.add_argument("--store", type=Path, help="predict recordings of a feature store instead of files")
     parser.add_argument("--split", metavar="NAME", help="split of the store (default: 1)")
     parser.add_argument("--part", metavar="NAME", help="part of the split (default: test)")
@@ -253,6 +255,9 @@ def check_options(args: argparse.Namespace) -> None:
         if getattr(args, flag) not in (None, False) and getattr(args, needed) is None:
             value = getattr(args, flag)
             problems.append(Problem(rule="missing", place=f"--{flag}", value=value, message=f"requires --{needed}"))
+    if args.key is not None and args.store is not None:
+        message = "a store has no arrays to choose from"
+        problems.append(Problem(rule="conflict", place="--key", value=args.key, message=message))
     if args.alternatives and args.transcript is not None:
         message = "a given transcript has no alternatives"
         problems.append(Problem(rule="conflict", place="--alternatives", value=args.alternatives, message=message))
@@ -282,7 +287,7 @@ def chosen_recordings(args: argparse.Namespace, model: Model) -> tuple[list[Reco
     from mucon.commands.recordings import recordings_of_files, recordings_of_store
 
     if args.store is None:
-        return recordings_of_files(args.features), args.fps or model.fps
+        return recordings_of_files(args.features, args.key), args.fps or model.fps
     from mucon.videos import check_same_data
     from storage import open_store
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mucon.errors import InputError, Problem
+from storage.feature_files import NAMELESS, SUFFIXES
 
 if TYPE_CHECKING:
     from mucon.videos import Video
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 STANDARD_INPUT = Path("-")
 MAGIC = b"\x93NUMPY"
 """First bytes of a .npy file."""
+IN_FOLDERS = tuple(suffix for suffix in SUFFIXES if suffix != ".csv")
+KEYED = tuple(suffix for suffix in SUFFIXES if suffix not in NAMELESS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +45,23 @@ class Recording:
     file: Path | None = None
 
 
-def recordings_of_files(paths: Iterable[Path]) -> list[Recording]:
-    """The recordings of files, of all .npy files below folders, and of patterns such as `*/x_*.npy`.
+def recordings_of_files(paths: Iterable[Path], key: str | None = None) -> list[Recording]:
+    """The recordings of files, of all feature files below folders, and of patterns such as `*/x_*.npy`.
+
+    Tables of other contents may be in the same folder, so that .csv files must be given by name or by a pattern.
 
     `-` is standard input: one array as .npy, or a list of paths, one per line or separated by null characters.
 
     A file that occurs twice is read once. The id is the file's name without its suffix, and as much of its path as
     distinguishes files of the same name.
 
+    Args:
+        paths: files, folders, patterns and `-`.
+        key: name of the array in files with several arrays.
+
     Raises:
-        InputError: one problem per folder or pattern without files, or an empty standard input.
+        InputError: one problem per folder or pattern without files, an empty standard input, or a key although no file
+            has names.
     """
     problems: list[Problem] = []
     files: dict[str, Path] = {}
@@ -65,13 +75,15 @@ def recordings_of_files(paths: Iterable[Path]) -> list[Recording]:
         found = list(_files(path))
         files.update({os.path.abspath(file): file for file in found})  # noqa: PTH100  # keeps links
         if not found:
-            problems.append(
-                Problem(rule="missing", place=str(path), value=str(path), expected="at least one .npy file")
-            )
+            expected = f"at least one feature file ({', '.join(IN_FOLDERS)})"
+            problems.append(Problem(rule="missing", place=str(path), value=str(path), expected=expected))
+    if key is not None and all(file.suffix.lower() not in KEYED for file in files.values()):
+        message = f"only {', '.join(KEYED)} files have arrays with names"
+        problems.append(Problem(rule="conflict", place="--key", value=key, message=message, hint="leave it out"))
     if problems:
         raise InputError(problems)
     of_files = [
-        Recording(id, str(file), partial(_read, file), file) for id, file in distinct_ids(files.values()).items()
+        Recording(id, str(file), partial(_read, file, key), file) for id, file in distinct_ids(files.values()).items()
     ]
     return [*of_files, *streams]
 
@@ -102,7 +114,7 @@ def _read_bytes(content: bytes) -> Video:
 
 def _files(path: Path) -> Iterator[Path]:
     if os.path.isdir(path):  # noqa: PTH112  # raises nothing, even for a name that is too long
-        files = sorted(path.rglob("*.npy"))
+        files = sorted(file for file in path.rglob("*") if file.suffix.lower() in IN_FOLDERS)
         yield from (file for file in files if file.is_file() or not file.exists())  # a link to nothing is missing
     elif os.path.lexists(path) or not glob.has_magic(str(path)):
         yield path
@@ -111,11 +123,11 @@ def _files(path: Path) -> Iterator[Path]:
             yield from _files(Path(found))
 
 
-def _read(file: Path) -> Video:
+def _read(file: Path, key: str | None) -> Video:
     from mucon.library import read_features
     from mucon.videos import Video
 
-    return Video.from_arrays(str(file), read_features(file))
+    return Video.from_arrays(str(file), read_features(file, key))
 
 
 def distinct_ids(files: Iterable[Path]) -> dict[str, Path]:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from mucon.cli import main
 from mucon.outputs import batch
@@ -289,3 +290,37 @@ def test_a_link_to_nothing_is_named(run: Path, tmp_path: Path, capsys):
     (tmp_path / "in" / "lost.npy").symlink_to("nowhere.npy")
     assert main(["predict", str(run), str(tmp_path / "in"), "--device", "cpu"]) == 3
     assert capsys.readouterr().err.startswith(f"error: {tmp_path / 'in' / 'lost.npy'}: ")
+
+
+def test_files_of_other_kinds_are_predicted_like_npy(run: Path, tmp_path: Path, capsys) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    np.save(folder / "a.npy", FEATURES)
+    np.savez(folder / "b.npz", rgb=FEATURES, flow=FEATURES[:2])
+    torch.save(torch.from_numpy(np.array(FEATURES)), folder / "c.pt")
+    np.savetxt(folder / "d.csv", FEATURES, fmt="%.9g", delimiter=",")
+    np.savez(folder / "e.npz", flow=FEATURES)
+    (folder / "f.pkl").touch()
+    words = ["predict", str(run), str(folder), str(folder / "d.csv"), "--key", "rgb", "--device", "cpu", "--json"]
+    assert main(words) == 3
+    captured = capsys.readouterr()
+    found = [json.loads(line) for line in captured.out.splitlines()]
+    assert [one.pop("id") for one in found] == ["a", "b", "c", "d"]
+    assert found == [found[0]] * 4
+    assert captured.err.startswith(f"error: {folder / 'e.npz'}: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "place"), [(["a.npy", "--key", "x"], "--key"), (["--store", "s", "--key", "x"], "--key")]
+)
+def test_a_key_for_recordings_without_names_is_refused(run: Path, tmp_path: Path, monkeypatch, words, place) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", FEATURES)
+    with refused("conflict", place, "x", n=1):
+        call(["predict", str(run), *words, "--device", "cpu"])
+
+
+def test_a_pickle_is_refused_by_name(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.pkl").touch()
+    with refused("type", "a.pkl", ".pkl"):
+        call(["predict", str(run), str(tmp_path / "a.pkl"), "--device", "cpu"])
