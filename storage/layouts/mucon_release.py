@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage.errors import Problem, StoreError, counted, some
+from storage.feature_files.files import open_features
 from storage.layouts.annotations import Annotations, paired
 from storage.layouts.dataset import Dataset
 from storage.layouts.labels import Labels, Occurrence
-from storage.layouts.npy import open_npy
 from storage.layouts.splits import Splits, read_parts
 from storage.layouts.text import Names, find_files
 from storage.layouts.transcripts import Transcript
@@ -96,9 +96,9 @@ def _read_numbers(path: Path) -> Numbers:
     """Reads a vector of whole numbers.
 
     Raises:
-        StoreError: see `open_npy`; another number of dimensions, no values, or values that are not whole numbers.
+        StoreError: see `open_features`; another number of dimensions, no values, or values that are not whole numbers.
     """
-    array = open_npy(path)
+    array = open_features(path)
     if array.ndim != 1 or not len(array):
         expected = "a vector with at least one number"
         raise StoreError(Problem(rule="shape", place=str(path), value=list(array.shape), expected=expected))
