@@ -17,7 +17,7 @@ from mucon.errors import DataWarning, InputError, Problem, condensed, counted, s
 from mucon.segments import Segmentation, Truth
 from mucon.vocabulary import Vocabulary
 from storage.held_out import PART, held_out
-from storage.overview import shared_groups
+from storage.inspection.overview import shared_groups
 
 if TYPE_CHECKING:
     import torch

@@ -90,7 +90,7 @@ def add(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs `store import SRC STORE`."""
     from storage.importing import import_data
-    from storage.overview import overview, overview_lines
+    from storage.inspection.overview import overview, overview_lines
     from storage.reader import open_store
 
     options = ImportOptions(

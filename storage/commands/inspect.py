@@ -35,7 +35,7 @@ def add(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs `store inspect STORE`."""
     _start_no_blas_threads()
-    from storage.overview import overview, overview_lines
+    from storage.inspection.overview import overview, overview_lines
     from storage.reader import open_store
 
     view = overview(open_store(args.store))

@@ -24,7 +24,7 @@ def add(subparsers: Subparsers) -> None:
 @reports_problems
 def run(args: argparse.Namespace) -> int:
     """Runs `store verify STORE`."""
-    from storage.overview import size_text
+    from storage.inspection.overview import size_text
     from storage.verify import verify_store
 
     result = verify_store(args.store, show_progress)

@@ -9,9 +9,9 @@ import pytest
 
 from storage import open_store
 from storage.importing import import_data
+from storage.inspection.overview import overview
 from storage.layouts import ImportOptions
 from storage.layouts.ms_tcn import MsTcn
-from storage.overview import overview
 from storage.verify import verify_store
 
 DATA = os.environ.get("MUCON_DATA_DIR", "")

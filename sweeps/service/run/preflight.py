@@ -27,7 +27,7 @@ from mucon.errors import InputError, Problem
 from mucon.methods import method_named
 from mucon.videos import training_videos_of, vocabulary_of
 from storage import open_store
-from storage.overview import size_text
+from storage.inspection.overview import size_text
 from sweeps.service.run.executor.cluster.address import check_cluster
 from sweeps.service.run.executor.ray_environment import is_cluster, set_ray_environment
 from sweeps.service.run.resources import Placement

@@ -17,7 +17,7 @@ from mucon.synthetic.annotations import read_annotations
 from mucon.synthetic.feature_model import FeatureModel
 from mucon.synthetic.features import drawn_first
 from storage import StoreWriter, open_store
-from storage.overview import overview
+from storage.inspection.overview import overview
 from tests.helpers.annotation_folders import ACTIONS, write_annotations
 from tests.helpers.factories import write_store
 from tests.helpers.refusals import refused

@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage.overview import overview, overview_lines
+from storage.inspection.overview import overview, overview_lines
 from tests.storage.helpers import DataSet
 from tests.storage.layouts.helpers import contains, facts, facts_of, imported, noted, problems_of
 

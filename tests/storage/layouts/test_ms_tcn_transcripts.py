@@ -5,7 +5,7 @@ from itertools import groupby
 
 import pytest
 
-from storage.overview import overview, overview_lines
+from storage.inspection.overview import overview, overview_lines
 from storage.verify import verify_store
 from tests.storage.helpers import DataSet
 from tests.storage.layouts.helpers import facts, facts_of, imported, noted, problems_of
