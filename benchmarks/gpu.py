@@ -24,9 +24,9 @@ from mucon.device import choose_device, device_name, gpu_facts, peak_memory, usa
 from mucon.errors import InputError, Interrupted
 from mucon.methods import method_named
 from mucon.stores.made_up import demo_store
+from mucon.training.measured_step import measure_step
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
-from sweeps.service.run.measured_step import measure_step
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARE = 0.25

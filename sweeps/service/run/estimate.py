@@ -12,7 +12,7 @@ from mucon.commands.context import backbones_of, context_lines
 from mucon.device import gpu_count
 from mucon.errors import EXIT_OK
 from mucon.methods import method_named
-from mucon.training.feed import RESIDENT_BYTES
+from mucon.training.measured_step import MeasuredStep, measure_step, memory_of, typical
 from mucon.videos import Video, training_videos_of, videos_of, vocabulary_of
 from storage import Store, open_store
 from sweeps.service.plan.plan import Plan
@@ -21,7 +21,6 @@ from sweeps.service.run.budget.estimates import epochs_left, makespan, trained
 from sweeps.service.run.budget.limits import Budget
 from sweeps.service.run.budget.price import Price
 from sweeps.service.run.budget.usage import read_all_usage
-from sweeps.service.run.measured_step import MeasuredStep, measure_step, typical
 from sweeps.service.run.resources import Placement
 from sweeps.service.run.seeds.growing import GrowingSeeds
 from sweeps.service.run.source import priority_first
@@ -176,7 +175,7 @@ def estimate(
         is_measured = _shape(group[0]) in steps
         quick, slow = (time / step.n_frames for time in step.quartiles) if is_measured else (least, most)
         bounds = bounds[0] + quick * frames, bounds[1] + slow * frames
-        memory = max(memory, _memory(step, train, test))
+        memory = max(memory, memory_of(step, train, test))
     return Estimate(
         trainings=tuple(seconds),
         bounds=bounds,
@@ -215,14 +214,6 @@ def _frames(group: Sequence[Trial], epochs: int, train: Sequence[Video], test: S
     scored = min(training.progress_videos, n_labelled) * frames / len(visited) * -(-epochs // training.progress_every)
     evaluated = len(group) * sum(video.n_frames for video in test)
     return epochs * frames + PREDICTION_STEPS * (scored + evaluated)
-
-
-def _memory(step: MeasuredStep, train: Sequence[Video], test: Sequence[Video]) -> int:
-    """Bytes of the program, the features in memory, and a step on the longest recording."""
-    longest = max(video.n_frames for video in (*train, *test))
-    features = sum(video.n_frames for video in train) * train[0].dim * 4
-    resident = features if features <= RESIDENT_BYTES else longest * train[0].dim * 4
-    return step.program_bytes + resident + round(step.working_bytes * longest / step.n_frames)
 
 
 def _range(seconds: Sequence[float]) -> str:

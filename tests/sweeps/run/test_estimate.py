@@ -9,19 +9,19 @@ import pytest
 from mucon.config import TrainConfig
 from mucon.methods import method_named
 from mucon.methods.mucon import MUCON
-from mucon.videos import videos_of, vocabulary_of
-from storage import open_store
-from sweeps.ablation_masks import EXPERIMENT
-from sweeps.service.cli import main
-from sweeps.service.run.budget.price import Price
-from sweeps.service.run.estimate import Estimate, estimate
-from sweeps.service.run.measured_step import (
+from mucon.training.measured_step import (
     MAX_FEATURE_VALUES,
     MeasuredStep,
     measure_step,
     shortened,
     typical,
 )
+from mucon.videos import videos_of, vocabulary_of
+from storage import open_store
+from sweeps.ablation_masks import EXPERIMENT
+from sweeps.service.cli import main
+from sweeps.service.run.budget.price import Price
+from sweeps.service.run.estimate import Estimate, estimate
 from sweeps.service.run.resources import Placement, Resources, place_trials, resources
 from sweeps.service.trials.identity import evaluation_identity
 from sweeps.service.trials.results_folder import ResultsFolder

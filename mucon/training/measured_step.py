@@ -1,4 +1,4 @@
-"""Times a few real training steps for an estimate."""
+"""Times a few real training steps and measures their memory."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from mucon.configuration import Config
 from mucon.device import choose_device, peak_memory
 from mucon.errors import DataWarning, Diverged, Interrupted
 from mucon.method import Method, models_of, training_of
+from mucon.training.feed import RESIDENT_BYTES
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
 
@@ -157,6 +158,14 @@ def measure_step(
         working_bytes=max(peak - before - features, 0),
         program_bytes=before,
     )
+
+
+def memory_of(step: MeasuredStep, train: Sequence[Video], test: Sequence[Video]) -> int:
+    """Bytes of the program, the features in memory, and a step on the longest recording."""
+    longest = max(video.n_frames for video in (*train, *test))
+    features = sum(video.n_frames for video in train) * train[0].dim * 4
+    resident = features if features <= RESIDENT_BYTES else longest * train[0].dim * 4
+    return step.program_bytes + resident + round(step.working_bytes * longest / step.n_frames)
 
 
 def _memory() -> int:
