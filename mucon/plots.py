@@ -68,7 +68,6 @@ def segmentation_figure(
     """
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
-    from matplotlib.text import Text
 
     used = sorted({int(action) for bars in rows.values() for _, bar in bars for action in bar.transcript})
     looks = action_looks(used, vocabulary.background_ids)
@@ -80,7 +79,7 @@ def segmentation_figure(
     axes = figure.subplots(len(rows), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axis, (recording, bars) in zip(axes, rows.items(), strict=True):
         for position, (_, segmentation) in enumerate(bars):
-            _draw_bar(axis, position, segmentation, looks, fps or 1.0)
+            draw_bar(axis, position, segmentation, looks, fps or 1.0)
         axis.set_yticks(range(len(bars)), [name for name, _ in bars])
         axis.set_ylim(len(bars) - 0.5, -0.5)
         axis.set_title(recording, loc="left", fontsize=9)
@@ -91,14 +90,21 @@ def segmentation_figure(
     axes[-1].set_xlabel("seconds" if fps else "frames", fontsize=8)
     handles = [Patch(**looks[action], lw=0, label=vocabulary.actions[action]) for action in used]
     figure.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize=8, frameon=False)
-    texts = figure.findobj(Text)
-    families = _families("".join(text.get_text() for text in texts))[0]
-    for text in texts:
-        text.set(parse_math=False, usetex=False, fontfamily=families)  # names may contain dollar signs
+    show_texts(figure)
     return figure
 
 
-def _draw_bar(
+def show_texts(figure: Any) -> None:
+    """Gives the texts of a figure fonts that have their signs, and shows names with dollar signs as they are."""
+    from matplotlib.text import Text
+
+    texts = figure.findobj(Text)
+    families = _families("".join(text.get_text() for text in texts))[0]
+    for text in texts:
+        text.set(parse_math=False, usetex=False, fontfamily=families)
+
+
+def draw_bar(
     axis: Any, position: int, segmentation: Segmentation, looks: Mapping[int, Mapping[str, Any]], rate: float
 ) -> None:
     """Draws one bar with a segment per action, or a note that there are none."""

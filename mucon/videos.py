@@ -17,7 +17,7 @@ from mucon.errors import DataWarning, InputError, Problem, condensed, counted, s
 from mucon.segments import Segmentation, Truth
 from mucon.vocabulary import Vocabulary
 from storage.held_out import PART, held_out
-from storage.inspection.overview import shared_groups
+from storage.inspection.splits import shared_groups
 
 if TYPE_CHECKING:
     import torch
@@ -278,6 +278,43 @@ def _training_problems(video: Video, vocabulary: Vocabulary, dim: int) -> list[P
     return problems
 
 
+def short_videos(videos: Sequence[Video], pooling: int) -> list[Video]:
+    """The recordings that are shorter than a latent frame of `pooling` frames."""
+    return [video for video in videos if video.n_frames < pooling]
+
+
+def crowded_videos(videos: Sequence[Video], pooling: int) -> list[Video]:
+    """The recordings with more segments than latent frames of `pooling` frames."""
+    return [video for video in videos if len(video.transcript) > max(video.n_frames // pooling, 1)]
+
+
+def short_video_problems(videos: Sequence[Video], pooling: int) -> list[Problem]:
+    """Problems of recordings with too few latent frames to learn their segments well.
+
+    Args:
+        videos: training videos.
+        pooling: frames per latent frame.
+
+    Returns:
+        At most two: recordings shorter than a latent frame, and with more segments than latent frames.
+    """
+    place, hint, problems = "backbone.pool_after", "use fewer pooling layers", []
+    if short := short_videos(videos, pooling):
+        message = (
+            f"{len(short)} training videos are shorter than one latent frame ({pooling} frames), first "
+            f"{short[0].id!r} with {short[0].n_frames} frames"
+        )
+        problems.append(Problem(rule="mismatch", place=place, value=len(short), message=message, hint=hint))
+    if crowded := crowded_videos(videos, pooling):
+        first = crowded[0]
+        message = (
+            f"{len(crowded)} training videos have more segments than latent frames, first {first.id!r} with "
+            f"{len(first.transcript)} segments and {max(first.n_frames // pooling, 1)} latent frames"
+        )
+        problems.append(Problem(rule="mismatch", place=place, value=len(crowded), message=message, hint=hint))
+    return problems
+
+
 def warn_of_short_videos(videos: Sequence[Video], pooling: int) -> None:
     """Warns of recordings with too few latent frames to learn their segments well.
 
@@ -286,23 +323,10 @@ def warn_of_short_videos(videos: Sequence[Video], pooling: int) -> None:
         pooling: frames per latent frame.
 
     Warns:
-        DataWarning: recordings shorter than a latent frame, or with more segments than latent frames.
+        DataWarning: each of `short_video_problems`.
     """
-    short = [video for video in videos if video.n_frames < pooling]
-    crowded = [video for video in videos if len(video.transcript) > max(video.n_frames // pooling, 1)]
-    if short:
-        message = (
-            f"{len(short)} training videos are shorter than one latent frame ({pooling} frames), first "
-            f"{short[0].id!r} with {short[0].n_frames} frames"
-        )
-        warnings.warn(DataWarning(_pooling_problem(len(short), message)), stacklevel=3)
-    if crowded:
-        first = crowded[0]
-        message = (
-            f"{len(crowded)} training videos have more segments than latent frames, first {first.id!r} with "
-            f"{len(first.transcript)} segments and {max(first.n_frames // pooling, 1)} latent frames"
-        )
-        warnings.warn(DataWarning(_pooling_problem(len(crowded), message)), stacklevel=3)
+    for problem in short_video_problems(videos, pooling):
+        warnings.warn(DataWarning(problem), stacklevel=3)
 
 
 def warn_of_shared_groups(store: Store, split: str) -> None:
@@ -336,11 +360,6 @@ def warn_of_long_segments(videos: Sequence[Video], receptive_field: int) -> None
         place, hint = "backbone.n_layers", "compare a backbone with more layers"
         problem = Problem(rule="mismatch", place=place, value=receptive_field, message=message, hint=hint)
         warnings.warn(DataWarning(problem), stacklevel=3)
-
-
-def _pooling_problem(n_videos: int, message: str) -> Problem:
-    place, hint = "backbone.pool_after", "use fewer pooling layers"
-    return Problem(rule="mismatch", place=place, value=n_videos, message=message, hint=hint)
 
 
 def check_same_data(trained: Vocabulary, trained_dim: int, vocabulary: Vocabulary, dim: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from mucon.errors import EXIT_OK, InputError, Problem, Rule
 from mucon.synthetic.feature_model import PRESETS, FeatureModel, preset
 from mucon.synthetic.grammar_config import GrammarConfig, SyntheticConfig
 from storage.cli import add_store_commands
-from storage.commands.inspect import run as inspect_command
+from storage.commands.command import show_progress
 
 if TYPE_CHECKING:
     from mucon.commands.parser import Commands, Parser
@@ -61,7 +62,7 @@ def add(commands: Commands) -> None:
     )
     store_commands = store.add_subparsers(title="commands", required=True, metavar="COMMAND")
     add_store_commands(store_commands)
-    store_commands.choices["inspect"].set_defaults(run=inspect)
+    _add_inspect_options(store_commands.choices["inspect"])
     parser = store_commands.add_parser(
         "synthesize",
         help="create a store of made-up or simulated recordings",
@@ -112,19 +113,42 @@ def run(args: argparse.Namespace) -> int:
 
 
 def inspect(args: argparse.Namespace) -> int:
-    """Shows the contents of a store, and as text the contexts of backbones beside the lengths of its segments."""
-    status = inspect_command(args)
-    if status == EXIT_OK and not args.json:
-        from mucon.commands.context import context_lines
-        from mucon.recipes import small, weak
-        from mucon.videos import video_of
-        from storage import open_store
+    """Shows the findings of a store, and what training on it needs; with --plot also as a figure."""
+    from mucon.commands.context import context_lines
+    from mucon.stores.fitness import RECIPES, fitness_of
+    from mucon.videos import video_of
+    from storage import open_store
+    from storage.inspection.findings import inspect_store
 
-        store = open_store(args.store)
-        backbones = {f"recipe {recipe.__name__}": recipe().backbone for recipe in (weak, small)}
-        for line in context_lines(backbones, [video_of(store, id) for id in store.ids], store.manifest.fps):
-            print(line)
-    return status
+    store = open_store(args.store)
+    fitness = fitness_of(store, measure=args.memory)  # before features are read, which counts as memory
+    found = inspect_store(store, features=args.features, progress=show_progress)
+    if args.plot is not None:
+        from mucon.stores.figure import draw_store
+
+        draw_store(store, args.plot)
+    if args.json:
+        every = {**found.to_dict(), **fitness.to_dict()}
+        every["warnings"] = [*every["warnings"], *map(dataclasses.asdict, fitness.warnings)]
+        print(json.dumps(every, ensure_ascii=False))
+    else:
+        backbones = {f"recipe {recipe.__name__}": recipe().backbone for recipe in RECIPES}
+        context = context_lines(backbones, [video_of(store, id) for id in store.ids], store.manifest.fps)
+        print("\n".join(found.lines([*context, *fitness.lines()], fitness.warnings)))
+    return EXIT_OK
+
+
+def _add_inspect_options(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=inspect)
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE", help="draw actions, their lengths and timelines (.png, .svg, .pdf)"
+    )
+    parser.add_argument(
+        "--memory",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="measure the memory of a training with a few steps (default: yes)",
+    )
 
 
 def check_options(args: argparse.Namespace) -> None:

@@ -90,7 +90,7 @@ def add(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs `store import SRC STORE`."""
     from storage.importing import import_data
-    from storage.inspection.overview import overview, overview_lines
+    from storage.inspection.findings import inspect_store
     from storage.reader import open_store
 
     options = ImportOptions(
@@ -117,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"note: {note}")
     for line in import_lines(imported, converted=args.dtype is not None):
         print(line)
-    for line in overview_lines(overview(open_store(args.store))):
+    for line in inspect_store(open_store(args.store), features=False).lines():
         print(line)
     return EXIT_OK
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from storage.errors import counted, some
+from storage.errors import counted
 
 if TYPE_CHECKING:
     from storage.reader import Store
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """Output of `inspect`.
+    """Summary of a store.
 
     Attributes:
         path: folder of the store.
-        format_version: version of its format.
+        store_format: version of its format.
         videos: number of clips.
         frames: number of frames of all clips.
         shortest: frames of the shortest clip.
@@ -41,14 +41,13 @@ class Overview:
         action_frames: share of the labelled frames by action, most frequent first.
         part_annotation: number of clips with labels, with a transcript only and with neither, by split part.
         part_action_frames: labelled frames by split part and action, most frequent first.
-        shared_groups: groups in several parts of a split, by split; splits that share none are left out.
         shards: number of files of features.
         bytes: size of all files.
         simulated: origin of simulated features, None for real ones.
     """
 
     path: str
-    format_version: int
+    store_format: int
     videos: int
     frames: int
     shortest: int
@@ -70,14 +69,9 @@ class Overview:
     action_frames: dict[str, float]
     part_annotation: dict[str, dict[str, int]]
     part_action_frames: dict[str, dict[str, int]]
-    shared_groups: dict[str, tuple[str, ...]]
     shards: int
     bytes: int
     simulated: str | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields for JSON."""
-        return asdict(self)
 
 
 def overview(store: Store) -> Overview:
@@ -92,7 +86,7 @@ def overview(store: Store) -> Overview:
     total = sum(labelled.values(), Counter())
     return Overview(
         path=str(store.path),
-        format_version=manifest.format_version,
+        store_format=manifest.format_version,
         videos=len(store),
         frames=sum(frames),
         shortest=min(frames),
@@ -120,7 +114,6 @@ def overview(store: Store) -> Overview:
             part: dict(sum((labelled[video] for video in videos), Counter()).most_common())
             for part, videos in store.parts.items()
         },
-        shared_groups={split: groups for split in manifest.splits if (groups := shared_groups(store, split))},
         shards=len(manifest.shards),
         bytes=manifest.n_bytes,
         simulated=_simulated(manifest.metadata.get("simulated")),
@@ -144,20 +137,11 @@ def _frames_by_action(
     return frames
 
 
-def shared_groups(store: Store, split: str) -> tuple[str, ...]:
-    """Returns the groups, such as subjects, with clips in several parts of a split."""
-    parts: dict[str, set[str]] = {}
-    for group, splits in zip(store.catalogue.column("group"), store.catalogue.column("splits"), strict=True):
-        if group is not None:
-            parts.setdefault(group, set()).update(part for part in splits if part.split(":")[0] == split)
-    return tuple(sorted(group for group, found in parts.items() if len(found) > 1))
-
-
-def overview_lines(view: Overview) -> list[str]:
-    """Formats the overview as aligned lines."""
+def overview_rows(view: Overview) -> list[tuple[str, str]]:
+    """Formats the overview as rows of a name and a text."""
     seconds = f", {view.frames / view.fps / 3600:.2f} h at {view.fps:g} frames per second" if view.fps else ""
     rows = [
-        ("store", f"{view.path} (format {view.format_version})"),
+        ("store", f"{view.path} (format {view.store_format})"),
         ("videos", f"{view.videos}"),
         (
             "frames",
@@ -197,13 +181,8 @@ def overview_lines(view: Overview) -> list[str]:
     if view.action_frames:
         action, share = next(iter(view.action_frames.items()))
         rows.append(("top action", f"{action}, {100 * share:.1f} % of the labelled frames"))
-    rows += [
-        ("note", f"parts of split {split} share {counted(len(groups), 'group')}: {some(groups)}")
-        for split, groups in view.shared_groups.items()
-    ]
     rows.append(("on disk", f"{size_text(view.bytes)}, {counted(view.shards, 'file')} of features"))
-    width = max(len(name) for name, _ in rows)
-    return [f"{name:<{width}}  {text}" for name, text in rows]
+    return rows
 
 
 def _simulated(facts: Any) -> str | None:

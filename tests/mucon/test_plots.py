@@ -83,6 +83,6 @@ def test_a_recording_without_lengths_has_no_true_bar(tmp_path: Path, monkeypatch
     (video,) = small_videos(1)
     unlabelled = Video.from_arrays(video.id, video.read(), video.transcript)
     seen = {}
-    monkeypatch.setattr("mucon.plots._draw_bar", lambda axis, position, *_: seen.update({position: axis}))
+    monkeypatch.setattr("mucon.plots.draw_bar", lambda axis, position, *_: seen.update({position: axis}))
     draw_evaluation(evaluation_of(video), [unlabelled], Vocabulary(tuple("abcd")), tmp_path / "x.png")
     assert list(seen) == [0]

@@ -110,7 +110,7 @@ def test_the_option_orientation_is_used(tmp_path, capsys):
 
 def rows_of(out: str) -> dict[str, str]:
     """The printed overview by the names of its rows."""
-    return {name.strip(): text for name, text in (line.split("  ", 1) for line in out.splitlines())}
+    return {name.strip(): text for name, text in (line.split("  ", 1) for line in out.splitlines() if "  " in line)}
 
 
 def numbers(text: str) -> list[str]:
@@ -128,6 +128,10 @@ def test_inspect_shows_the_contents_of_the_store(store, capsys):
     assert numbers(rows.pop("transcripts")) == ["1", "4", "4"]
     assert rows.pop("top action").startswith("SIL, 50.7 %")
     assert rows.pop("on disk").startswith(f"{size / 1000:.3g} kB, 1 file ")
+    assert numbers(rows.pop("pooling"))[:4] == ["93.2", "2", "90.5", "4"]
+    for part in ("1:test", "1:train"):
+        assert rows.pop(f"values {part}").startswith("mean ")
+    assert rows.pop("split 1").startswith("2 of 2 test videos (100 %) ")
     assert rows == {
         "store": f"{store} (format 1)",
         "videos": "4",
@@ -146,6 +150,10 @@ def test_inspect_prints_the_same_as_json(store, capsys):
     assert value["splits"] == {"1:test": 2, "1:train": 2}
     assert value["bytes"] == sum(file.stat().st_size for file in store.iterdir())
     assert value["distinct_transcripts"] == 1
+    assert (value["format_version"], value["store_format"], value["warnings"]) == (1, 1, [])
+    assert value["sharing"]["1"]["parts"]["test"] == {"transcripts": 2, "seen_transcripts": 2, "unseen_actions": {}}
+    assert list(value["features"]["values"]) == ["1:test", "1:train"]
+    assert value["pooling"]["ceiling"]["1"] == 1
     assert list(value["action_frames"]) == ["SIL", "pour", "stir"]
     assert sum(value["action_frames"].values()) == pytest.approx(1)
 
@@ -156,10 +164,12 @@ def test_a_store_without_annotation_is_shown(tmp_path, capsys):
     with StoreWriter(tmp_path / "s", dim=2, dtype="float16", vocabulary=["a"]) as new:
         new.add("x", np.ones((3, 2)), transcript=None)
     assert main(["inspect", str(tmp_path / "s")]) == 0
-    rows = rows_of(capsys.readouterr().out)
+    out = capsys.readouterr().out
+    rows = rows_of(out)
     assert rows["splits"].strip() == "none"
     assert numbers(rows["annotation"]) == ["0", "0"]
     assert "top action" not in rows
+    assert out.splitlines()[-1].startswith("warning: features: ")
 
 
 def test_verify_reports_an_intact_store(store, capsys):
@@ -196,7 +206,7 @@ def test_the_commands_can_be_added_to_another_parser(store, capsys):
     subparsers.add_parser("synthesize").set_defaults(run=lambda _: 7)
     args = parser.parse_args(["store", "inspect", str(store)])
     assert args.run(args) == 0
-    assert "videos       4" in capsys.readouterr().out
+    assert "videos          4" in capsys.readouterr().out
     args = parser.parse_args(["store", "synthesize"])
     assert args.run(args) == 7
 

@@ -80,7 +80,9 @@ def test_a_model_is_trained_from_imported_transcripts_and_predicts(tmp_path: Pat
     assert main(["store", "import", str(source), str(store), "--background", "SIL"]) == 0
     assert "1 video without labels and without a transcript" in capsys.readouterr().out
     assert main(["store", "inspect", str(store)]) == 0
-    weak, small, segments = capsys.readouterr().out.splitlines()[-3:]
+    weak, small, segments, memory, *warnings = capsys.readouterr().out.splitlines()[-6:]
+    assert memory.startswith("memory: ")
+    assert [line.partition(": ")[0] for line in warnings] == ["warning"] * 2
     assert "57062 frames" in weak
     assert "94 frames" in small
     assert segments == f"segments: mean {round((40 + 61 + 55) / 12)} frames"

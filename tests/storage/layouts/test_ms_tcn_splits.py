@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage.inspection.overview import overview, overview_lines
+from storage.inspection.splits import shared_groups
 from tests.storage.helpers import DataSet
 from tests.storage.layouts.helpers import contains, facts, facts_of, imported, noted, problems_of
 
@@ -168,11 +168,7 @@ def test_groups_in_several_parts_of_a_split_are_shown(tmp_path):
     data.splits["test.split2.bundle"] = ["v003"]
     data.splits["train.split3.bundle"] = ["v003"]
     store, _ = imported(data, tmp_path, group_regex=r"v00([01]|.$)")
-    assert overview(store).shared_groups == {}
+    assert [shared_groups(store, split) for split in "123"] == [()] * 3
     source = data.write(tmp_path / "other" / "src")
     store, _ = imported(source, tmp_path / "other", group_regex="v0")
-    view = overview(store)
-    assert view.shared_groups == {"1": ("v0",), "2": ("v0",)}
-    notes = [line.split(None, 1)[1] for line in overview_lines(view) if line.startswith("note ")]
-    assert len(notes) == 2
-    assert all("1 group: v0" in note for note in notes)
+    assert [shared_groups(store, split) for split in "123"] == [("v0",), ("v0",), ()]
