@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from storage.constants import MANIFEST, RESTORE_HINT
@@ -31,14 +31,12 @@ class Store:
     Attributes:
         path: absolute path of its folder.
         manifest: properties of the whole store.
-        ids: sorted names of the clips.
         catalogue: records of the clips.
     """
 
     def __init__(self, path: Path, manifest: Manifest, catalogue: Catalogue, shards: list[memoryview]) -> None:
         self.path = path
         self.manifest = manifest
-        self.ids = catalogue.ids
         self.catalogue = catalogue
         self._dtype = little_endian(manifest.dtype)
         self._width = self._dtype.itemsize * manifest.dim
@@ -46,8 +44,13 @@ class Store:
         self._shards: dict[int, ShardReader] = {}
         self._parts: dict[str, tuple[str, ...]] | None = None
 
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Sorted names of the clips."""
+        return self.catalogue.ids
+
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.catalogue)
 
     def __contains__(self, video: object) -> bool:
         return isinstance(video, str) and self.catalogue.has(video)
@@ -162,10 +165,12 @@ class Store:
 def open_store(path: str | os.PathLike[str]) -> Store:
     """Opens the store in a folder; reads its manifest and records, but no features.
 
+    A process that opens a store again reads manifest and records only if one of the two files changed.
+
     Raises:
         StoreError: no such store, another format version, or files that are missing, truncated or damaged.
     """
-    loaded = load(Path(path))
+    loaded = _load(Path(path), recent=True)
     problems = [problem for _, problem in loaded.shards if problem is not None]
     if problems:
         raise StoreError(problems)
@@ -195,6 +200,10 @@ def load(path: Path) -> Loaded:
     Raises:
         StoreError: no such store, another format version, or damaged manifest or records.
     """
+    return _load(path, recent=False)
+
+
+def _load(path: Path, *, recent: bool) -> Loaded:
     folder = Path(os.path.realpath(path))
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -204,66 +213,128 @@ def load(path: Path) -> Loaded:
         raise StoreError(_cannot_open(folder, error)) from error
     try:
         # One handle for all files: they belong to one store, even if it is replaced meanwhile.
-        manifest = _manifest(folder, handle)
-        catalogue = _catalogue(folder, handle, manifest)
-        return Loaded(folder, manifest, catalogue, [_listed(folder, handle, shard) for shard in manifest.shards])
+        known = _RECENT.get(folder) if recent else None
+        header = known if known is not None and known.is_current(handle) else _header(folder, handle)
+        shards = [_listed(folder, handle, shard) for shard in header.manifest.shards]
     except PermissionError as error:
         raise StoreError(_cannot_open(folder / str(error.filename), error)) from error
     finally:
         os.close(handle)
+    if header.settled:
+        _RECENT.pop(folder, None)
+        _RECENT[folder] = header
+        for oldest in list(_RECENT)[:-_MOST_RECENT]:
+            _RECENT.pop(oldest, None)
+    return Loaded(folder, header.manifest, header.catalogue, shards)
+
+
+Stamp = tuple[int, ...]
+_SETTLED_NS = 3 * 10**9
+
+
+def _stamp(facts: os.stat_result) -> Stamp:
+    """Returns what changes when a file is replaced or written to."""
+    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """Manifest and records of a store, checked against their checksums.
+
+    Attributes:
+        stamps: stamps of the two files when they were read.
+        settled: whether each later change of the files changes their stamps, which have the resolution of a clock.
+    """
+
+    manifest: Manifest
+    catalogue: Catalogue
+    stamps: tuple[Stamp, Stamp]
+    settled: bool
+
+    def is_current(self, handle: int) -> bool:
+        """Returns whether the two files in a folder are those that were read."""
+        try:
+            return self.stamps == tuple(
+                _stamp(os.stat(name, dir_fd=handle)) for name in (MANIFEST, self.manifest.videos.file)
+            )
+        except OSError:
+            return False
+
+
+_RECENT: dict[Path, _Header] = {}
+"""Headers of the stores opened last. They map no files of features, whose space is free once a store is removed."""
+_MOST_RECENT = 4
+_MAPS: WeakValueDictionary[Stamp, memoryview] = WeakValueDictionary()
+"""Files of features that open stores have mapped."""
+
+
+def _header(folder: Path, handle: int) -> _Header:
+    now = time.time_ns()
+    manifest, manifest_stamp = _manifest(folder, handle)
+    catalogue, videos_stamp = _catalogue(folder, handle, manifest)
+    stamps = manifest_stamp, videos_stamp
+    return _Header(manifest, catalogue, stamps, all(now - max(stamp[-2:]) > _SETTLED_NS for stamp in stamps))
 
 
 def _cannot_open(path: Path, error: OSError) -> Problem:
     return Problem(rule="unreadable", place=str(path), value=error.strerror, message=f"cannot open ({error.strerror})")
 
 
-def _manifest(folder: Path, handle: int) -> Manifest:
+def _manifest(folder: Path, handle: int) -> tuple[Manifest, Stamp]:
     header = _mapped(handle, MANIFEST)
     if header is None:
         raise StoreError(Problem(rule="missing", place=str(folder), message=f"not a feature store (no {MANIFEST})"))
-    return Manifest.from_json(bytes(header), str(folder / MANIFEST))
+    data, stamp = header
+    return Manifest.from_json(bytes(data), str(folder / MANIFEST)), stamp
 
 
-def _catalogue(folder: Path, handle: int, manifest: Manifest) -> Catalogue:
+def _catalogue(folder: Path, handle: int, manifest: Manifest) -> tuple[Catalogue, Stamp]:
     path = folder / manifest.videos.file
-    data, problem = _listed(folder, handle, manifest.videos)
+    found = _mapped(handle, manifest.videos.file)
+    data, stamp = found or (memoryview(b""), ())
+    problem = _size_problem(path, manifest.videos, found and data)
     if problem is None and (digest := hashlib.sha256(data).hexdigest()) != manifest.videos.sha256:
         problem = Problem(
             rule="damaged", place=str(path), value=digest, message="fails its checksum", hint=RESTORE_HINT
         )
     if problem is not None:
         raise StoreError(problem)
-    try:
-        table = pq.ParquetFile(pa.BufferReader(pa.py_buffer(data))).read(use_threads=False)
-    except (pa.ArrowException, OSError) as error:
-        message = f"invalid Parquet file ({error})"
-        raise StoreError(Problem(rule="unreadable", place=str(path), message=message, hint=RESTORE_HINT)) from error
-    return Catalogue(table, path)
+    return Catalogue(data, path), stamp
 
 
 def _listed(folder: Path, handle: int, entry: FileEntry) -> tuple[memoryview, Problem | None]:
-    """Maps a file of the manifest; the problem reports a missing file or another size."""
-    data = _mapped(handle, entry.file)
-    place = str(folder / entry.file)
+    """Maps a file of features; the problem reports a missing file or another size."""
+    try:
+        data = _MAPS.get(_stamp(os.stat(entry.file, dir_fd=handle)))
+    except FileNotFoundError:
+        data = None
+    if data is None and (found := _mapped(handle, entry.file)) is not None:
+        data, stamp = found
+        _MAPS[stamp] = data
+    problem = _size_problem(folder / entry.file, entry, data)
+    return memoryview(b"") if data is None else data, problem
+
+
+def _size_problem(path: Path, entry: FileEntry, data: memoryview | None) -> Problem | None:
     if data is None:
-        return memoryview(b""), Problem(rule="missing", place=place, message="missing file", hint=RESTORE_HINT)
-    if len(data) != entry.bytes:
-        state = "truncated" if len(data) < entry.bytes else "longer than written"
-        message = f"{state}: expected {entry.bytes} bytes, got {len(data)}"
-        return data, Problem(rule="damaged", place=place, value=len(data), message=message, hint=RESTORE_HINT)
-    return data, None
+        return Problem(rule="missing", place=str(path), message="missing file", hint=RESTORE_HINT)
+    if len(data) == entry.bytes:
+        return None
+    state = "truncated" if len(data) < entry.bytes else "longer than written"
+    message = f"{state}: expected {entry.bytes} bytes, got {len(data)}"
+    return Problem(rule="damaged", place=str(path), value=len(data), message=message, hint=RESTORE_HINT)
 
 
-def _mapped(handle: int, name: str) -> memoryview | None:
+def _mapped(handle: int, name: str) -> tuple[memoryview, Stamp] | None:
     """Maps a file in the folder; returns None if it does not exist."""
     try:
         file = os.open(name, os.O_RDONLY, dir_fd=handle)
     except FileNotFoundError:
         return None
     try:
-        if os.fstat(file).st_size == 0:
-            return memoryview(b"")
-        return memoryview(mmap.mmap(file, 0, access=mmap.ACCESS_READ))
+        facts = os.fstat(file)
+        data = memoryview(b"" if facts.st_size == 0 else mmap.mmap(file, 0, access=mmap.ACCESS_READ))
+        return data, _stamp(facts)
     finally:
         os.close(file)
 

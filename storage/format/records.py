@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from storage.constants import RESTORE_HINT
@@ -69,51 +72,115 @@ _STATISTICS = ("first_active", "last_active", "minimum", "maximum", "mean", "std
 
 
 class Catalogue:
-    """All records of a store. `Record` objects are created on request.
+    """All records of a store. Columns are read on first use, and `Record` objects are created on request.
+
+    Safe to use from several threads and after a fork.
 
     Args:
-        table: content of `videos.parquet`.
+        data: bytes of `videos.parquet`; they must not change.
         path: path of that file, for the problems.
 
     Raises:
-        StoreError: a column is missing, of another type or has null values, or the ids are not distinct and sorted.
+        StoreError: the file is not a Parquet file, a column is missing, of another type or has null values, or the ids
+            are not distinct and sorted.
     """
 
-    def __init__(self, table: pa.Table, path: Path) -> None:
-        problems = _column_problems(table, path)
+    def __init__(self, data: memoryview, path: Path) -> None:
+        self._path = path
+        self._data = data
+        self._columns: dict[str, pa.Array] = {}
+        try:
+            file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(data)))
+        except (pa.ArrowException, OSError) as error:
+            raise self._unreadable(error) from error
+        self._metadata, schema = file.metadata, file.schema_arrow
+        problems = self._column_problems(schema)
         if problems:
             raise StoreError(problems)
-        self._path = path
-        self._table = table.combine_chunks()
-        self.ids: tuple[str, ...] = tuple(self._table["id"].to_pylist())
-        for before, after in zip(self.ids, self.ids[1:], strict=False):
-            if before >= after:
-                raise StoreError(
-                    Problem(
-                        rule="damaged",
-                        place=f"{path}: id",
-                        value=after,
-                        message=f"ids are not distinct and sorted, {after!r} follows {before!r}",
-                        hint=RESTORE_HINT,
-                    )
-                )
-        self._index = {name: index for index, name in enumerate(self.ids)}
-        self.frames = self._integers("frames")
-        self.shard = self._integers("shard")
-        self.row_group = self._integers("row_group")
-        self.first_row = self._integers("first_row")
+        names = self._read(("id", *_PLACES))["id"]
+        _, offsets, text = names.buffers()
+        self._offsets = memoryview(offsets or b"").cast("i")
+        self._text = memoryview(text or b"")
+        self._check_order(names)
+        self.frames, self.shard, self.row_group, self.first_row = (
+            np.from_dlpack(self._columns[name]).astype(np.int64)  # `to_numpy` imports pandas
+            for name in _PLACES
+        )
         self.shard_row = _shard_rows(self.shard, self.row_group, self.first_row, self.frames)
 
-    def _integers(self, name: str) -> IntArray:
-        # `to_numpy` imports pandas.
-        return np.from_dlpack(self._table[name].combine_chunks()).astype(np.int64)
+    def _unreadable(self, error: Exception) -> StoreError:
+        message = f"invalid Parquet file ({error})"
+        return StoreError(Problem(rule="unreadable", place=str(self._path), message=message, hint=RESTORE_HINT))
+
+    def _read(self, names: Sequence[str]) -> dict[str, pa.Array]:
+        """Returns columns by name; reads those that are not in memory yet."""
+        missing = [name for name in dict.fromkeys(names) if name not in self._columns]
+        if missing:
+            try:
+                # One handle per call and no threads of Arrow: safe in threads and after a fork.
+                file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(self._data)), metadata=self._metadata)
+                table = file.read(columns=missing, use_threads=False)
+            except (pa.ArrowException, OSError) as error:
+                raise self._unreadable(error) from error
+            self._columns.update({name: table[name].combine_chunks() for name in missing})
+        return {name: self._columns[name] for name in names}
+
+    def _column_problems(self, schema: pa.Schema) -> list[Problem]:
+        problems = []
+        for field in VIDEOS_SCHEMA:
+            place = f"{self._path}: {field.name}"
+            if field.name not in schema.names:
+                problems.append(Problem(rule="missing", place=place, message="missing column", hint=RESTORE_HINT))
+                continue
+            found = schema.field(field.name)
+            if found.type != field.type:
+                expected = f"{field.type}"
+                problems.append(
+                    Problem(rule="type", place=place, value=str(found.type), expected=expected, hint=RESTORE_HINT)
+                )
+            # A column that the file declares as required has no null values.
+            elif not field.nullable and found.nullable and (n := self._read((field.name,))[field.name].null_count):
+                message = f"null values in a required column ({n})"
+                problems.append(Problem(rule="damaged", place=place, value=n, message=message, hint=RESTORE_HINT))
+        return problems
+
+    def _check_order(self, names: pa.Array) -> None:
+        import pyarrow.compute as pc
+
+        ascending = pc.less(names[:-1], names[1:])
+        if len(names) > 1 and not pc.all(ascending).as_py():
+            row = pc.index(ascending, False).as_py()
+            before, after = names[row].as_py(), names[row + 1].as_py()
+            message = f"ids are not distinct and sorted, {after!r} follows {before!r}"
+            raise StoreError(
+                Problem(rule="damaged", place=f"{self._path}: id", value=after, message=message, hint=RESTORE_HINT)
+            )
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """Sorted names of the clips."""
+        return tuple(self._columns["id"].to_pylist())
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.frames)
+
+    def _name(self, row: int) -> bytes:
+        return bytes(self._text[self._offsets[row] : self._offsets[row + 1]])
+
+    def _place(self, name: bytes) -> int:
+        """Returns the number of ids below a name. UTF-8 sorts like its code points."""
+        return bisect_left(range(len(self)), name, key=self._name)
+
+    def _row(self, video: str) -> int | None:
+        for name in dict.fromkeys((_utf8(video), _utf8(normal(video)))):
+            row = self._place(name)
+            if row < len(self) and self._name(row) == name:
+                return row
+        return None
 
     def has(self, video: str) -> bool:
         """Returns whether the store contains a clip of that name."""
-        return video in self._index or normal(video) in self._index
+        return self._row(video) is not None
 
     def index(self, video: str) -> int:
         """Returns the row of a clip.
@@ -121,15 +188,18 @@ class Catalogue:
         Raises:
             StoreError: unknown clip.
         """
-        row = self._index.get(video, self._index.get(normal(str(video))))
+        row = self._row(str(video))
         if row is None:
+            # In a large store only the names next to it are compared, which share its beginning.
+            at = self._place(_utf8(str(video)))
+            near = self._columns["id"][max(0, at - _NEAR) : at + _NEAR].to_pylist()
             raise StoreError(
                 Problem(
                     rule="unknown",
                     place=str(self._path.parent),
                     value=video,
-                    message=f"unknown video {video!r}{nearest(str(video), self.ids)}",
-                    hint=f"the store contains {len(self.ids)} videos",
+                    message=f"unknown video {video!r}{nearest(str(video), near)}",
+                    hint=f"the store contains {len(self)} videos",
                 )
             )
         return row
@@ -140,11 +210,13 @@ class Catalogue:
         Raises:
             StoreError: unknown clip.
         """
-        return _record(self._table.slice(self.index(video), 1).to_pylist()[0])
+        row = self.index(video)
+        return _record({name: column[row].as_py() for name, column in self._read(VIDEOS_SCHEMA.names).items()})
 
     def records(self) -> list[Record]:
         """Returns all records in the order of the ids."""
-        return [_record(row) for row in self._table.to_pylist()]
+        columns = self._read(VIDEOS_SCHEMA.names)
+        return [_record(row) for row in pa.Table.from_pydict(columns).to_pylist()]
 
     def column(self, name: str, videos: Sequence[str] | None = None) -> list[Any]:
         """Returns a column in the order of the ids, or of the named clips alone.
@@ -152,8 +224,10 @@ class Catalogue:
         Raises:
             StoreError: unknown clip.
         """
-        column = self._table[name]
-        return list((column if videos is None else column.take([self.index(video) for video in videos])).to_pylist())
+        column = self._read((name,))[name]
+        if videos is not None:
+            column = column.take(pa.array([self.index(video) for video in videos], pa.int64()))
+        return list(column.to_pylist())
 
     def parts(self) -> dict[str, tuple[str, ...]]:
         """Returns the sorted ids of each split part, such as `1:train`."""
@@ -164,24 +238,12 @@ class Catalogue:
         return {part: tuple(members[part]) for part in sorted(members, key=natural)}
 
 
-def _column_problems(table: pa.Table, path: Path) -> list[Problem]:
-    problems = []
-    for field in VIDEOS_SCHEMA:
-        place = f"{path}: {field.name}"
-        if field.name not in table.schema.names:
-            problems.append(Problem(rule="missing", place=place, message="missing column", hint=RESTORE_HINT))
-            continue
-        column = table[field.name]
-        if column.type != field.type:
-            problems.append(
-                Problem(rule="type", place=place, value=str(column.type), expected=f"{field.type}", hint=RESTORE_HINT)
-            )
-        elif column.null_count and not field.nullable:
-            message = f"null values in a required column ({column.null_count})"
-            problems.append(
-                Problem(rule="damaged", place=place, value=column.null_count, message=message, hint=RESTORE_HINT)
-            )
-    return problems
+_PLACES = ("frames", "shard", "row_group", "first_row")
+_NEAR = 5000
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _record(row: dict[str, Any]) -> Record:
