@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -18,15 +18,28 @@ from storage.constants import MANIFEST, VIDEOS, Limits, shard_name
 from storage.errors import Problem, StoreError
 from storage.failpoints import reach
 from storage.folders import StagedFolder, write_file
-from storage.format.arrays import Conversion, converted, statistics, value_problems
+from storage.format.arrays import Conversion, Prepared, prepared
 from storage.format.manifest import FileEntry, Manifest, Shard
 from storage.format.records import Record, natural, records_table
 from storage.format.rules import annotation_problems, header_problems, id_problems, shape_problems
-from storage.format.shards import ShardWriter, as_bytes, file_digest
+from storage.format.shards import ShardWriter, file_digest
+from storage.layouts import Clip
 from storage.names import normal
 
-if TYPE_CHECKING:
-    from storage.layouts import Clip
+
+@dataclass(frozen=True, slots=True)
+class PreparedClip:
+    """A valid clip of a writer, see `StoreWriter.prepare`.
+
+    Attributes:
+        clip: the clip with its name in `normal` form and ids and lengths as int.
+        made: its features.
+        borrowed: whether these share the memory of `clip.features`.
+    """
+
+    clip: Clip
+    made: Prepared
+    borrowed: bool
 
 
 class StoreWriter:
@@ -92,6 +105,7 @@ class StoreWriter:
         self._shards: list[Shard] = []
         self._shard: ShardWriter | None = None
         self._pending: list[NDArray[Any]] = []
+        self._pending_bytes = 0
         self._complete = True
         self.conversion = Conversion()
 
@@ -120,18 +134,6 @@ class StoreWriter:
             raise _not_entered(self._path)
         return self._folder
 
-    def add_clip(self, clip: Clip) -> None:
-        """Adds a clip of a layout, see `add`."""
-        self.add(
-            clip.id,
-            clip.features,
-            transcript=clip.transcript,
-            lengths=clip.lengths,
-            splits=clip.splits,
-            group=clip.group,
-            activity=clip.activity,
-        )
-
     def add(
         self,
         id: str,
@@ -158,51 +160,88 @@ class StoreWriter:
         Raises:
             StoreError: the clip is invalid (the writer stays usable), or it cannot be written.
         """
+        self.add_clip(
+            Clip(
+                id=id,
+                features=features,
+                transcript=None if transcript is None else tuple(transcript),
+                lengths=None if lengths is None else tuple(lengths),
+                splits=tuple(splits),
+                group=group,
+                activity=activity,
+            )
+        )
+
+    def add_clip(self, clip: Clip) -> None:
+        """Adds a clip of a layout, see `add`."""
+        self.append(self.prepare(clip))
+
+    def prepare(self, clip: Clip) -> PreparedClip:
+        """Checks a clip of a layout and converts its features, see `add`; may be called in any thread.
+
+        Raises:
+            StoreError: the clip is invalid.
+        """
+        video, features = normal(clip.id), np.asarray(clip.features)
+        transcript = None if clip.transcript is None else tuple(index(action) for action in clip.transcript)
+        lengths = None if clip.lengths is None else tuple(index(length) for length in clip.lengths)
+        problems = id_problems(video, clip.splits)
+        problems += shape_problems(video, features.shape, features.dtype, self._dim, self._dtype)
+        if video in self._records:
+            problems.append(_duplicate(video))
+        if problems:
+            raise StoreError(problems)
+        problems = annotation_problems(video, len(features), transcript, lengths, len(self._vocabulary))
+        try:
+            made = prepared(features, self._dtype, video)
+        except StoreError as error:
+            raise StoreError([*error.problems, *problems]) from None
+        if problems:
+            raise StoreError(problems)
+        return PreparedClip(
+            replace(clip, id=video, transcript=transcript, lengths=lengths),
+            made,
+            borrowed=np.may_share_memory(made.data, features),
+        )
+
+    def append(self, clip: PreparedClip) -> None:
+        """Writes a clip that `prepare` returned.
+
+        Raises:
+            StoreError: a clip of this name exists already, or it cannot be written.
+        """
         if self._folder is None:
             raise _not_entered(self._path)
         self._check_complete()
-        id = normal(id)
-        features = np.asarray(features)
-        labels = None if transcript is None else [index(action) for action in transcript]
-        frames = None if lengths is None else [index(length) for length in lengths]
-        problems = id_problems(id, splits) + shape_problems(id, features.shape, features.dtype, self._dim, self._dtype)
-        if id in self._records:
-            problems.append(Problem(rule="duplicate", place=id, value=id, message="a clip of this name exists already"))
-        if not problems:
-            problems = value_problems(features, self._dtype, id)
-            problems += annotation_problems(id, len(features), labels, frames, len(self._vocabulary))
-        if problems:
-            raise StoreError(problems)
+        facts, made = clip.clip, clip.made
+        if facts.id in self._records:
+            raise StoreError(_duplicate(facts.id))
         reach("storage.writer.add")
-        data, change = converted(features, self._dtype)
         self._complete = False  # until the clip is written: a failure that the caller catches must not be published
         with self._disk_failures():
-            self._make_room(data.nbytes)
-            self._records[id] = Record(
-                id=id,
-                group=None if group is None else normal(group),
-                frames=len(data),
-                transcript=None if labels is None else tuple(labels),
-                lengths=None if frames is None else tuple(frames),
-                splits=tuple(sorted(splits, key=natural)),
-                activity=None if activity is None else normal(activity),
-                sha256=hashlib.sha256(as_bytes(data)).hexdigest(),
+            self._make_room(made.data.nbytes)
+            self._records[facts.id] = Record(
+                id=facts.id,
+                group=None if facts.group is None else normal(facts.group),
+                frames=len(made.data),
+                transcript=facts.transcript,
+                lengths=facts.lengths,
+                splits=tuple(sorted(facts.splits, key=natural)),
+                activity=None if facts.activity is None else normal(facts.activity),
+                sha256=made.sha256,
                 shard=len(self._shards),
                 row_group=self._shard.row_groups if self._shard is not None else 0,
-                first_row=sum(len(clip) for clip in self._pending),
-                statistics=statistics(data),
+                first_row=self._pending_bytes // made.data[0].nbytes,
+                statistics=made.statistics,
             )
-            self._append(data, borrowed=np.may_share_memory(data, features))
-        self.conversion = self.conversion.merged(change)
+            self._pending.append(made.data)
+            self._pending_bytes += made.data.nbytes
+            if self._pending_bytes >= self._limits.row_group_bytes:
+                self._flush()
+            elif clip.borrowed:  # the caller's array may change before the row group is written
+                self._pending[-1] = made.data.copy()
+        self.conversion = self.conversion.merged(made.conversion)
         self._complete = True
-
-    def _append(self, data: NDArray[Any], *, borrowed: bool) -> None:
-        """Adds a clip to the row group and writes the row group when it is full."""
-        self._pending.append(data)
-        if self._pending_bytes >= self._limits.row_group_bytes:
-            self._flush()
-        elif borrowed:  # the caller's array may change before the row group is written
-            self._pending[-1] = data.copy()
 
     def _make_room(self, n_bytes: int) -> None:
         """Closes the row group, and the shard, if a clip of that size would make it too large."""
@@ -218,17 +257,13 @@ class StoreWriter:
         ):
             self._close_shard()
 
-    @property
-    def _pending_bytes(self) -> int:
-        return sum(clip.nbytes for clip in self._pending)
-
     def _flush(self) -> None:
         if not self._pending:
             return
         if self._shard is None:
             self._shard = ShardWriter(self._staged.path / shard_name(len(self._shards)), self._dim, self._dtype)
         self._shard.write_row_group(self._pending)
-        self._pending = []
+        self._pending, self._pending_bytes = [], 0
 
     def _close_shard(self) -> None:
         if self._shard is not None:
@@ -288,6 +323,10 @@ class StoreWriter:
                     hint="free some space or choose another path",
                 )
             ) from error
+
+
+def _duplicate(video: str) -> Problem:
+    return Problem(rule="duplicate", place=video, value=video, message="a clip of this name exists already")
 
 
 def _not_entered(path: Path) -> StoreError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.errors import Problem, some
+from storage.errors import Problem, StoreError, some
 from storage.format.schema import little_endian
 
 Array = NDArray[Any]
@@ -75,8 +76,7 @@ def value_problems(features: Array, dtype: str, video: str) -> list[Problem]:
     not_finite: list[int] = []
     too_large: list[int] = []
     largest = 0.0
-    used = np.dtype("float16" if dtype == "float16" else "float32")
-    limit = float(np.finfo(used).max)
+    used, limit = _used(dtype), _limit(dtype)
     narrower = features.dtype.kind == "f" and features.dtype.itemsize > used.itemsize
     check_range = narrower or (features.dtype.kind in "iu" and float(np.iinfo(features.dtype).max) > limit)
     for first, rows in blocks(features):
@@ -113,6 +113,15 @@ def value_problems(features: Array, dtype: str, video: str) -> list[Problem]:
     return problems
 
 
+def _used(dtype: str) -> np.dtype[Any]:
+    return np.dtype("float16" if dtype == "float16" else "float32")
+
+
+def _limit(dtype: str) -> float:
+    """Returns the largest value that a store of a dtype may contain."""
+    return float(np.finfo(_used(dtype)).max)
+
+
 def rows_text(rows: list[int]) -> str:
     """Formats sorted row numbers as ranges.
 
@@ -126,6 +135,52 @@ def rows_text(rows: list[int]) -> str:
     return ("rows " if len(rows) > 1 else "row ") + some(spans)
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Features of a clip as a store contains them.
+
+    Attributes:
+        data: `[T D]`, C-ordered and little-endian.
+        conversion: rounding errors.
+        sha256: hexadecimal checksum of the bytes of `data`.
+        statistics: statistics of `data`.
+    """
+
+    data: Array
+    conversion: Conversion
+    sha256: str
+    statistics: Statistics
+
+
+def prepared(features: Array, dtype: str, video: str) -> Prepared:
+    """Checks and converts the features of a clip, in one pass over blocks that stay in the processor's caches.
+
+    Args:
+        features: `[T D]`, T and D at least 1, any real dtype, byte order and memory order.
+        dtype: target dtype.
+        video: name of the clip in the problems.
+
+    Returns:
+        The clip; its data are `features` themselves if these need no conversion.
+
+    Raises:
+        StoreError: values that are not finite or that `dtype` or float32 cannot represent, see `value_problems`.
+    """
+    limit = _limit(dtype)
+    kept = features.dtype == little_endian(dtype) and features.flags.c_contiguous
+    data = features if kept else np.empty(features.shape, little_endian(dtype))
+    change, digest, sums = Conversion(), hashlib.sha256(), _Sums()
+    for first, rows in blocks(features):
+        if not (-limit <= float(rows.min()) and float(rows.max()) <= limit):  # also if one is NaN
+            raise StoreError(value_problems(features, dtype, video))
+        stored = data[first : first + len(rows)]
+        if not kept:
+            change = change.merged(_convert(rows, stored))
+        digest.update(stored.data)
+        sums.add(first, stored)
+    return Prepared(data, change, digest.hexdigest(), sums.statistics())
+
+
 def converted(features: Array, dtype: str) -> tuple[Array, Conversion]:
     """Returns `features` as a C-ordered, little-endian array of `dtype`, and the rounding errors.
 
@@ -133,51 +188,80 @@ def converted(features: Array, dtype: str) -> tuple[Array, Conversion]:
         features: `[T D]`, any real dtype, byte order and memory order; `dtype` can represent the values.
         dtype: target dtype.
     """
-    target = little_endian(dtype)
-    if np.can_cast(features.dtype, target, casting="safe"):
-        return np.ascontiguousarray(features, dtype=target), Conversion()
-    result = np.empty(features.shape, dtype=target)
+    result = np.empty(features.shape, little_endian(dtype))
     change = Conversion()
-    smallest = float(np.finfo(dtype).smallest_normal)
     for first, rows in blocks(features):
-        wide = rows.astype(np.float64)
-        result[first : first + len(rows)] = wide
-        error = np.abs(result[first : first + len(rows)].astype(np.float64) - wide)
-        magnitude = np.abs(wide)
-        normal = magnitude >= smallest
-        relative = np.divide(error, magnitude, out=np.zeros_like(error), where=normal)
-        change = change.merged(Conversion(float(relative.max(initial=0.0)), float(error[~normal].max(initial=0.0))))
+        change = change.merged(_convert(rows, result[first : first + len(rows)]))
     return result, change
+
+
+def _convert(rows: Array, stored: Array) -> Conversion:
+    """Writes rows into an array of another dtype and returns the rounding errors."""
+    if np.can_cast(rows.dtype, stored.dtype, casting="safe"):
+        stored[...] = rows
+        return Conversion()
+    wide = rows.astype(np.float64)
+    stored[...] = wide
+    error = np.abs(stored.astype(np.float64) - wide)
+    magnitude = np.abs(wide)
+    normal = magnitude >= float(np.finfo(stored.dtype).smallest_normal)
+    relative = np.divide(error, magnitude, out=np.zeros_like(error), where=normal)
+    return Conversion(float(relative.max(initial=0.0)), float(error[~normal].max(initial=0.0)))
 
 
 def statistics(features: Array) -> Statistics:
     """Computes the statistics of a clip `[T D]` with at least one frame.
 
-    Source: Chan, Golub and LeVeque (1983) for combining mean and squares of blocks.
-
     >>> statistics(np.array([[0.0, 0.0], [1.0, 3.0], [0.0, -4.0], [0.0, 0.0]]))
     Statistics(first_active=1, last_active=2, minimum=-4.0, maximum=3.0, mean=0.0, std=1.8027756377319946)
     """
-    active: list[int] = []
-    low, high = np.inf, -np.inf
-    n, mean, squares = 0, 0.0, 0.0
+    sums = _Sums()
     for first, rows in blocks(features):
+        sums.add(first, rows)
+    return sums.statistics()
+
+
+class _Sums:
+    """Combines the blocks of a clip to its statistics.
+
+    Source: Chan, Golub and LeVeque (1983) for combining mean and squares of blocks.
+    """
+
+    def __init__(self) -> None:
+        self._first: int | None = None
+        self._last: int | None = None
+        self._low, self._high = np.inf, -np.inf
+        self._n, self._mean, self._squares = 0, 0.0, 0.0
+
+    def add(self, first: int, rows: Array) -> None:
+        """Adds the rows from `first`."""
         wide = rows.astype(np.float64)
-        nonzero = np.flatnonzero(wide.any(axis=1))
-        if len(nonzero):
-            active = [active[0] if active else first + int(nonzero[0]), first + int(nonzero[-1])]
-        low, high = min(low, float(wide.min())), max(high, float(wide.max()))
+        self._note_active(first, rows)
+        self._low, self._high = min(self._low, float(wide.min())), max(self._high, float(wide.max()))
         block_mean = float(wide.mean())
-        shift = block_mean - mean
+        shift = block_mean - self._mean
         wide -= block_mean
-        n += wide.size
-        mean += shift * wide.size / n
-        squares += float(np.square(wide, out=wide).sum()) + shift**2 * wide.size * (n - wide.size) / n
-    return Statistics(
-        first_active=active[0] if active else None,
-        last_active=active[1] if active else None,
-        minimum=low,
-        maximum=high,
-        mean=mean,
-        std=float(np.sqrt(squares / n)),
-    )
+        self._n += wide.size
+        self._mean += shift * wide.size / self._n
+        squares = float(np.square(wide, out=wide).sum())
+        self._squares += squares + shift**2 * wide.size * (self._n - wide.size) / self._n
+
+    def _note_active(self, first: int, rows: Array) -> None:
+        if self._first is not None and rows[-1].any():
+            self._last = first + len(rows) - 1
+            return
+        nonzero = np.flatnonzero(rows.any(axis=1))
+        if len(nonzero):
+            self._first = first + int(nonzero[0]) if self._first is None else self._first
+            self._last = first + int(nonzero[-1])
+
+    def statistics(self) -> Statistics:
+        """Returns the statistics of all rows added."""
+        return Statistics(
+            first_active=self._first,
+            last_active=self._last,
+            minimum=self._low,
+            maximum=self._high,
+            mean=self._mean,
+            std=float(np.sqrt(self._squares / self._n)),
+        )

@@ -58,14 +58,14 @@ class Record:
 
 def records_table(records: Iterable[Record]) -> pa.Table:
     """Returns the table of `videos.parquet`, sorted by id."""
-    rows = []
-    for record in sorted(records, key=lambda record: record.id):
-        flat: dict[str, Any] = {
-            name: getattr(record.statistics, name) if name in _STATISTICS else getattr(record, name)
-            for name in VIDEOS_SCHEMA.names
-        }
-        rows.append(flat)
-    return pa.Table.from_pylist(rows, schema=VIDEOS_SCHEMA)
+    rows = sorted(records, key=lambda record: record.id)
+    columns = [
+        pa.array(
+            [getattr(row.statistics if field.name in _STATISTICS else row, field.name) for row in rows], field.type
+        )
+        for field in VIDEOS_SCHEMA
+    ]
+    return pa.Table.from_arrays(columns, schema=VIDEOS_SCHEMA)
 
 
 _STATISTICS = ("first_active", "last_active", "minimum", "maximum", "mean", "std")

@@ -6,6 +6,7 @@ import hashlib
 import os
 from bisect import bisect_right
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,16 @@ from storage.format.schema import FRAME, shard_options, shard_schema
 
 Bytes = NDArray[np.uint8]
 _HEADER_BYTES = 256
+_BLOCK_BYTES = 2**20
+_FLUSH_BYTES = 2**26
 _COPY_HINT = "copy the store again"
 
 
 class ShardWriter:
     """Writes one shard, a row group at a time.
+
+    The checksum of the file is computed while it grows. A large file is flushed to disk meanwhile in a thread, which
+    only waits for the disk.
 
     Args:
         path: path of the new file.
@@ -45,6 +51,11 @@ class ShardWriter:
         self._fixed = fixed_header_bytes(self._schema)
         self._sink = pa.OSFile(str(path), "wb")
         self._writer = pq.ParquetWriter(self._sink, self._schema, **shard_options())
+        self._written = path.open("rb", buffering=0)
+        self._digest = hashlib.sha256()
+        self._bytes = self._unflushed = 0
+        self._flusher = ThreadPoolExecutor(1)
+        self._flush: Future[None] | None = None
 
     def write_row_group(self, clips: list[NDArray[Any]]) -> None:
         """Writes clips `[T D]`, C-ordered and of the dtype of the shard, one after the other as one page."""
@@ -56,20 +67,49 @@ class ShardWriter:
         self.row_groups += 1
         self.frames += n
         self.payload_bytes += len(data)
+        self._follow()
         reach("storage.writer.row_group")
+
+    def _follow(self) -> None:
+        """Adds the new bytes of the file to its checksum."""
+        before = self._bytes
+        while block := self._written.read(_BLOCK_BYTES):
+            self._digest.update(block)
+            self._bytes += len(block)
+        self._unflushed += self._bytes - before
+        if self._unflushed >= _FLUSH_BYTES and (self._flush is None or self._flush.done()):
+            if self._flush is not None:
+                self._flush.result()
+            self._flush = self._flusher.submit(os.fsync, self._written.fileno())
+            self._unflushed = 0
 
     def close(self) -> Shard:
         """Writes the footer, flushes the file to disk and returns its entry for the manifest."""
         self._writer.close()
         self._sink.close()
         reach("storage.writer.shard")
-        digest, size = file_digest(self.path)
-        return Shard(file=self.path.name, bytes=size, sha256=digest, row_groups=self.row_groups, frames=self.frames)
+        self._follow()
+        if self._flush is not None:
+            self._flush.result()
+        os.fsync(self._written.fileno())
+        self._release()
+        return Shard(
+            file=self.path.name,
+            bytes=self._bytes,
+            sha256=self._digest.hexdigest(),
+            row_groups=self.row_groups,
+            frames=self.frames,
+        )
 
     def abandon(self) -> None:
         """Closes the file without writing a footer."""
         self._writer.is_open = False  # otherwise its finaliser writes a footer to a closed file
         self._sink.close()
+        self._release()
+
+    def _release(self) -> None:
+        self._flusher.shutdown(cancel_futures=True)
+        self._written.close()
 
 
 def _joined(clips: list[NDArray[Any]]) -> memoryview:
