@@ -250,9 +250,8 @@ class ShardReader:
 
     def _read(self, group: int, first: int, last: int) -> Bytes:
         table = self._table(group, check=False)
-        column = table.column(0).slice(first, last - first).combine_chunks()
-        if isinstance(column, pa.ChunkedArray):
-            column = pa.concat_arrays(column.chunks)
+        chunks = table.column(0).slice(first, last - first).chunks
+        column = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
         if column.null_count:
             raise StoreError(
                 Problem(
@@ -263,12 +262,14 @@ class ShardReader:
                     hint=_COPY_HINT,
                 )
             )
-        return np.frombuffer(
+        rows = np.frombuffer(
             column.buffers()[1],
             np.uint8,
             count=len(column) * self._width,
             offset=column.offset * self._width,
         )
+        # A part of a row group would keep all of it in memory.
+        return rows if len(column) == len(table) else rows.copy()
 
     def _table(self, group: int, *, check: bool) -> pa.Table:
         try:
