@@ -42,31 +42,15 @@ class StagedFolder:
         check_target(self.target, marker=marker, replace=replace)
         self.target.parent.mkdir(parents=True, exist_ok=True)
         self._remove_leftovers()
-        self.path, self._lock = self._create()
+        self.path, self._lock = locked_folder(self.target.parent, f".{self.target.name}.writing-")
 
     def _remove_leftovers(self) -> None:
         """Removes the folders that killed writers left behind for this target."""
         for folder in self.target.parent.glob(f".{self.target.name}.writing-*"):
-            lock = _try_lock(folder)
+            lock = try_lock(folder)
             if lock is not None:
                 shutil.rmtree(folder, ignore_errors=True)
                 os.close(lock)
-
-    def _create(self) -> tuple[Path, int]:
-        while True:
-            path = self.target.parent / f".{self.target.name}.writing-{secrets.token_hex(4)}"
-            path.mkdir()
-            lock = os.open(path, os.O_RDONLY)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:  # another writer considers it a leftover and is removing it
-                os.close(lock)
-                continue
-            except OSError:  # a file system without locks: nobody removes what cannot be locked
-                return path, lock
-            if path.exists():
-                return path, lock
-            os.close(lock)
 
     def publish(self) -> None:
         """Moves the folder to its target, which holds the complete old or the complete new folder at any time.
@@ -138,7 +122,26 @@ def check_target(target: Path, *, marker: str, replace: bool) -> None:
         )
 
 
-def _try_lock(path: Path) -> int | None:
+def locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:
+    """Makes a folder with a random name and locks it as long as the returned file descriptor is open."""
+    while True:
+        path = parent / f"{prefix}{secrets.token_hex(4)}"
+        path.mkdir()
+        lock = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # another writer considers it a leftover and is removing it
+            os.close(lock)
+            continue
+        except OSError:  # a file system without locks: nobody removes what cannot be locked
+            return path, lock
+        if path.exists():
+            return path, lock
+        os.close(lock)
+
+
+def try_lock(path: Path) -> int | None:
+    """Locks a folder without waiting; returns a file descriptor, or None if another process has locked it."""
     try:
         lock = os.open(path, os.O_RDONLY)
     except OSError:

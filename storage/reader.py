@@ -20,6 +20,7 @@ from storage.format.manifest import FileEntry, Manifest
 from storage.format.records import Catalogue, Record
 from storage.format.schema import little_endian
 from storage.format.shards import ShardReader
+from storage.remote.addresses import place_of
 
 
 class Store:
@@ -29,13 +30,17 @@ class Store:
     An open store stays readable and unchanged when a writer replaces it on disk.
 
     Attributes:
-        path: absolute path of its folder.
+        path: absolute path of its folder; of a remote store, in the cache.
+        address: the path, or the URI of a remote store.
         manifest: properties of the whole store.
         catalogue: records of the clips.
     """
 
-    def __init__(self, path: Path, manifest: Manifest, catalogue: Catalogue, shards: list[memoryview]) -> None:
+    def __init__(
+        self, path: Path, manifest: Manifest, catalogue: Catalogue, shards: list[memoryview], address: str = ""
+    ) -> None:
         self.path = path
+        self.address = address or str(path)
         self.manifest = manifest
         self.catalogue = catalogue
         self._dtype = little_endian(manifest.dtype)
@@ -56,10 +61,10 @@ class Store:
         return isinstance(video, str) and self.catalogue.has(video)
 
     def __repr__(self) -> str:
-        return f"Store({str(self.path)!r}, {len(self)} videos)"
+        return f"Store({self.address!r}, {len(self)} videos)"
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        return _reopened, (self.path, self.manifest.sha256)
+        return _reopened, (self.address, self.manifest.sha256)
 
     def record(self, video: str) -> Record:
         """Returns the record of a clip.
@@ -91,7 +96,7 @@ class Store:
             raise StoreError(
                 Problem(
                     rule="unknown",
-                    place=str(self.path),
+                    place=self.address,
                     value=f"{name}:{part}",
                     message=f"unknown split part {name}:{part}",
                     hint=f"expected one of {some(self.parts, 20)}" if self.parts else "the store has no splits",
@@ -163,18 +168,34 @@ class Store:
 
 
 def open_store(path: str | os.PathLike[str]) -> Store:
-    """Opens the store in a folder; reads its manifest and records, but no features.
+    """Opens the store in a folder or at a URI; reads its manifest and records, but no features.
+
+    The files of a store at a URI are fetched once into the cache of this machine, see `storage.remote`.
 
     A process that opens a store again reads manifest and records only if one of the two files changed.
 
     Raises:
         StoreError: no such store, another format version, or files that are missing, truncated or damaged.
     """
-    loaded = _load(Path(path), recent=True)
+    if isinstance(place := place_of(path), str):
+        from storage.remote.opening import open_remote
+
+        return open_remote(place)
+    return opened(place)
+
+
+def opened(path: Path, address: str = "") -> Store:
+    """Opens the store in a folder, see `open_store`.
+
+    Args:
+        path: the folder.
+        address: URI that the folder is a copy of.
+    """
+    loaded = _load(path, recent=True)
     problems = [problem for _, problem in loaded.shards if problem is not None]
     if problems:
         raise StoreError(problems)
-    return Store(loaded.path, loaded.manifest, loaded.catalogue, [data for data, _ in loaded.shards])
+    return Store(loaded.path, loaded.manifest, loaded.catalogue, [data for data, _ in loaded.shards], address)
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,13 +373,13 @@ def _missing(folder: Path) -> Problem:
     return Problem(rule="missing", place=str(folder), message=message, hint=hint)
 
 
-def _reopened(path: Path, sha256: str) -> Store:
+def _reopened(path: str, sha256: str) -> Store:
     store = open_store(path)
     if store.manifest.sha256 != sha256:
         raise StoreError(
             Problem(
                 rule="state",
-                place=str(path),
+                place=path,
                 value=store.manifest.sha256,
                 message="the store was replaced after it was pickled",
                 hint="open it again with `open_store`",

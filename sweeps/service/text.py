@@ -1,15 +1,17 @@
-"""Values and durations as text, printing of plain lines, and removal of secrets."""
+"""Values and durations as text, and printing of plain lines."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-import os
 import re
 import textwrap
 import unicodedata
 from typing import TYPE_CHECKING
+
+from storage.remote.secrets import HIDDEN as HIDDEN
+from storage.remote.secrets import redacted as redacted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -123,31 +125,3 @@ def wrapped(text: str, width: int) -> list[str]:
     if not width:
         return [text]
     return textwrap.wrap(text, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
-
-
-HIDDEN = "***"
-"""What records and messages contain in place of a password."""
-_SECRET_WORDS = "password|passwd|pwd|token|secret|api_?key|access_?key|credential|passphrase"
-_SECRETS = (
-    (re.compile(r"([a-z][a-z0-9+.-]*://[^\s/:?#'\"]*:)[^\s\"]+(@)", re.IGNORECASE), r"\1***\2"),
-    (re.compile(rf"([?&;][\w.-]*(?:{_SECRET_WORDS})[\w.-]*=)[^\s&;#'\"]+", re.IGNORECASE), r"\1***"),
-)
-_SECRET_NAME = re.compile(
-    r"(PASSWORD|PASSWD|PASSPHRASE)S?($|_)|_PWD$|(^|_)(TOKEN|SECRET|API_?KEY|ACCESS_?KEY|CREDENTIAL)S?($|_)"
-)
-MIN_SECRET = 6
-"""Characters of the shortest value of a variable that is replaced; shorter ones occur in words."""
-
-
-def redacted(text: str) -> str:
-    """The text without secrets: passwords in addresses and values of environment variables such as PGPASSWORD.
-
-    >>> redacted("--tracking-uri postgresql://me:se@cret@host/db?sslpassword=x&sslmode=on")
-    '--tracking-uri postgresql://me:***@host/db?sslpassword=***&sslmode=on'
-    """
-    for pattern, replacement in _SECRETS:
-        text = pattern.sub(replacement, text)
-    for name, value in os.environ.items():
-        if _SECRET_NAME.search(name) and len(value) >= MIN_SECRET and not os.path.exists(value):  # noqa: PTH110  # never raises
-            text = text.replace(value, HIDDEN)
-    return text

@@ -1,0 +1,260 @@
+"""Opens remote stores: fetches their files once into the cache of this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+import threading
+import time
+import weakref
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from pathlib import Path
+
+from storage.constants import MANIFEST
+from storage.errors import Problem, StoreError
+from storage.failpoints import reach
+from storage.folders import sync_folder
+from storage.format.manifest import FileEntry, Manifest
+from storage.reader import Store, opened
+from storage.remote.addresses import place_of
+from storage.remote.cache import ADDRESSES, UNFINISHED, Cache, files_of, read_or_none, writing
+from storage.remote.transport import CHUNK, Transport, reported, transport_of
+
+THREADS = 4
+"""Files that are fetched at the same time."""
+CHECK_VARIABLE = "MUCON_CACHE_CHECK"
+"""Environment variable: `1` compares all files with their checksums whenever a remote store is opened."""
+MAX_MANIFEST = 64 * 2**20
+PROGRESS_SECONDS = 0.2
+
+
+class _ReplacedError(Exception):
+    """The store at the address is another one than its manifest said."""
+
+
+class _StoppedError(Exception):
+    """Another file could not be fetched."""
+
+
+def open_remote(uri: str) -> Store:
+    """Opens the store at a URI from the cache, after fetching what the cache lacks; see `storage.open_store`.
+
+    Raises:
+        StoreError: no such store, no access, a damaged store, or a cache that cannot be written.
+    """
+    address = str(place_of(uri))
+    cache, remote = Cache.configured(), transport_of(address)
+    failed = ""
+    while True:
+        manifest, text = _manifest(remote, address)
+        with writing(cache.folder):
+            lock = cache.hold(manifest.sha256)
+        assert lock is not None
+        try:
+            store = _opened(_Copy(cache, remote, address, manifest, text))
+        except BaseException as error:
+            os.close(lock)
+            if not isinstance(error, _ReplacedError):
+                raise
+            if manifest.sha256 == failed:  # it has not changed: the files are wrong
+                raise StoreError(_damaged(address, str(error))) from error
+            failed = manifest.sha256
+        else:
+            weakref.finalize(store, os.close, lock)
+            return store
+
+
+def manifest_at(uri: str) -> Manifest:
+    """Reads the manifest of the store at a URI, and nothing else.
+
+    Raises:
+        StoreError: no such store, no access, or a damaged manifest.
+    """
+    address = str(place_of(uri))
+    return _manifest(transport_of(address), address)[0]
+
+
+def _manifest(remote: Transport, address: str) -> tuple[Manifest, bytes]:
+    try:
+        with reported(address, f"read {MANIFEST}"), remote.open(MANIFEST) as file:
+            text = b"".join(iter(lambda: file.read(CHUNK), b""))
+    except StoreError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            message, hint = f"no feature store (no {MANIFEST})", "create one with `mucon store import SRC URI`"
+            raise StoreError(Problem(rule="missing", place=address, message=message, hint=hint)) from error
+        raise
+    manifest = Manifest.from_json(text, f"{address}: {MANIFEST}")
+    names = [entry.file for entry in files_of(manifest)]
+    wrong = [entry.sha256 for entry in files_of(manifest) if not re.fullmatch("[0-9a-f]{64}", entry.sha256)]
+    wrong += [name for name in names if name.startswith(".") or name == MANIFEST or names.count(name) > 1]
+    if wrong:
+        raise StoreError(_damaged(address, f"the manifest contains the name or checksum {wrong[0]!r}"))
+    return manifest, text
+
+
+def _damaged(address: str, what: str) -> Problem:
+    hint = "copy or import the store there again"
+    return Problem(rule="damaged", place=address, value=what, message=what, hint=hint)
+
+
+def _opened(copy: _Copy) -> Store:
+    if os.environ.get(CHECK_VARIABLE) == "1":
+        copy.repair()
+    else:
+        copy.complete()
+    try:
+        return opened(copy.folder, copy.address)
+    except StoreError:  # damaged in the cache
+        copy.repair()
+        return opened(copy.folder, copy.address)
+
+
+class _Copy:
+    """The copy of a store in the cache, whose removal the caller has locked.
+
+    Attributes:
+        cache: the cache.
+        address: URI of the store.
+        manifest: its manifest.
+        folder: its folder in the cache.
+    """
+
+    def __init__(self, cache: Cache, remote: Transport, address: str, manifest: Manifest, text: bytes) -> None:
+        self.cache, self.address, self.manifest = cache, address, manifest
+        self.folder = cache.store(manifest.sha256)
+        self._remote, self._text = remote, text
+
+    def complete(self) -> None:
+        """Fetches what is missing; one process at a time.
+
+        Raises:
+            StoreError: no access, a damaged file, or no room.
+            _ReplacedError: the store was replaced meanwhile.
+        """
+        if not self.cache.is_complete(self.manifest):
+            with writing(self.cache.folder), self.cache.locked(f"{self.manifest.sha256}.fetch"):
+                if not self.cache.is_complete(self.manifest):
+                    self._fetch()
+        addresses = (read_or_none(self.folder / ADDRESSES) or b"").decode().splitlines()
+        if self.address not in addresses:
+            with writing(self.cache.folder), (self.folder / ADDRESSES).open("a") as file:
+                file.write(f"{self.address}\n")
+
+    def repair(self) -> None:
+        """Fetches what is missing or fails its checksum, see `complete`."""
+        with writing(self.cache.folder), self.cache.locked(f"{self.manifest.sha256}.fetch"):
+            self.cache.remove_damaged(self.manifest)
+            if read_or_none(self.folder / MANIFEST) != self._text:
+                (self.folder / MANIFEST).unlink(missing_ok=True)
+        self.complete()
+
+    def _fetch(self) -> None:
+        folder, cache = self.folder, self.cache
+        folder.mkdir(exist_ok=True)
+        (folder / MANIFEST).unlink(missing_ok=True)
+        _write(folder / UNFINISHED, self._text)
+        with (folder / ADDRESSES).open("a") as file:
+            file.write(f"{self.address}\n")
+        try:
+            cache.make_room(self.manifest)
+        except StoreError:
+            (folder / UNFINISHED).unlink()  # it takes no room that other stores need
+            raise
+        self._fetch_files()
+        sync_folder(cache.folder / "objects")
+        sync_folder(folder)
+        reach("storage.cache.publish")
+        (folder / UNFINISHED).rename(folder / MANIFEST)
+        sync_folder(folder)
+        sync_folder(folder.parent)
+
+    def _fetch_files(self) -> None:
+        files, stop = files_of(self.manifest), threading.Event()
+        meter = _Meter(self.address, sum(entry.bytes for entry in files))
+        with ThreadPoolExecutor(THREADS) as pool:
+            tasks = [pool.submit(self._fetch_file, entry, meter, stop) for entry in files]
+            try:
+                done, _ = wait(tasks, return_when=FIRST_EXCEPTION)
+                failed = [task for task in done if task.exception() is not None]
+            finally:
+                stop.set()  # the others end before their next block
+                for task in tasks:
+                    task.cancel()
+        meter.end()
+        for task in sorted(failed, key=lambda task: isinstance(task.exception(), _ReplacedError)):
+            task.result()
+
+    def _fetch_file(self, entry: FileEntry, meter: _Meter, stop: threading.Event) -> None:
+        path, known = self.folder / entry.file, self.cache.object(entry.sha256)
+        part = known.with_suffix(".part")
+        with self.cache.locked(f"{entry.sha256}.object"):
+            if self.cache.link(entry, path):
+                meter.add(entry.bytes)
+                return
+            try:
+                self._download(entry, part, meter, stop)
+                path.hardlink_to(part)
+                part.rename(known)
+            finally:
+                part.unlink(missing_ok=True)
+        reach("storage.cache.file")
+
+    def _download(self, entry: FileEntry, part: Path, meter: _Meter, stop: threading.Event) -> None:
+        digest, size = hashlib.sha256(), 0
+        part.unlink(missing_ok=True)  # of a killed process, which may have linked it into a store
+        with part.open("xb") as file:
+            try:
+                with reported(self.address, f"fetch {entry.file}"):
+                    source = self._remote.open(entry.file)
+            except StoreError as error:
+                if isinstance(error.__cause__, FileNotFoundError):
+                    raise _ReplacedError(f"missing file {entry.file}") from error
+                raise
+            with source:
+                while not stop.is_set():
+                    with reported(self.address, f"fetch {entry.file}"):
+                        block = source.read(CHUNK)
+                    if not block:
+                        break
+                    file.write(block)
+                    digest.update(block)
+                    size += len(block)
+                    meter.add(len(block))
+                    reach("storage.cache.block")
+            if stop.is_set():
+                raise _StoppedError
+            if (size, digest.hexdigest()) != (entry.bytes, entry.sha256):
+                raise _ReplacedError(f"{entry.file} has {size} bytes and another checksum, expected {entry.bytes}")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+class _Meter:
+    """Shows on a terminal how much of a store is fetched; prints nothing elsewhere."""
+
+    def __init__(self, address: str, total: int) -> None:
+        self._address, self._total, self._done, self._shown = address, max(total, 1), 0, 0.0
+        self._lock, self._is_shown = threading.Lock(), sys.stderr is not None and sys.stderr.isatty()
+
+    def add(self, n_bytes: int) -> None:
+        """Counts bytes that were fetched."""
+        with self._lock:
+            self._done += n_bytes
+            if self._is_shown and time.monotonic() - self._shown >= PROGRESS_SECONDS:
+                self._shown = time.monotonic()
+                done = f"{self._done / 1e6:.0f} of {self._total / 1e6:.0f} MB"
+                print(f"\rfetching {self._address}: {done}", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Ends the line."""
+        if self._is_shown and self._shown:
+            print(file=sys.stderr)

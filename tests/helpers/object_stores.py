@@ -1,0 +1,113 @@
+"""Servers of remote stores on loopback: S3 as moto simulates it, and a web server of a folder."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyarrow import fs
+
+S3_SERVER = """
+import logging, sys, threading
+from moto.server import ThreadedMotoServer
+
+logging.getLogger("werkzeug").setLevel(logging.ERROR)
+ThreadedMotoServer(ip_address="127.0.0.1", port=int(sys.argv[1]), verbose=False).start()
+threading.Event().wait()
+"""
+BUCKET = "stores"
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test-key-id", "AWS_SECRET_ACCESS_KEY": "test-key-secret"}
+
+
+def free_port() -> int:
+    """A port that no process listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+class Server:
+    """A server process on a port of its own, which can be killed and started again."""
+
+    def __init__(self, *command: str) -> None:
+        self.port = free_port()
+        self._command = [word.format(port=self.port) for word in command]
+        self.start()
+
+    def start(self) -> None:
+        """Starts the process and waits until it listens."""
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        self.process = subprocess.Popen(
+            [sys.executable, *self._command], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        until = time.monotonic() + 60
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            except OSError:
+                assert self.process.poll() is None
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            else:
+                return
+
+    def kill(self) -> None:
+        """Kills the process."""
+        self.process.kill()
+        self.process.wait()
+
+
+class S3Server(Server):
+    """An S3 server with one bucket."""
+
+    def __init__(self) -> None:
+        super().__init__("-c", S3_SERVER, "{port}")
+
+    def start(self) -> None:
+        """See `Server`."""
+        super().start()
+        self.files().create_dir(BUCKET)
+
+    def files(self) -> Any:
+        """The file system of the server."""
+        return fs.S3FileSystem(
+            access_key="test-key-id",
+            secret_key="test-key-secret",
+            endpoint_override=f"127.0.0.1:{self.port}",
+            scheme="http",
+            region="us-east-1",
+            allow_bucket_creation=True,
+        )
+
+    def uri(self, name: str) -> str:
+        """The URI of a store in the bucket."""
+        return f"s3://{BUCKET}/{name}?endpoint_override=http://127.0.0.1:{self.port}"
+
+    def names(self, name: str) -> list[str]:
+        """Names of the files of a store."""
+        found = self.files().get_file_info(fs.FileSelector(f"{BUCKET}/{name}", allow_not_found=True))
+        return sorted(one.base_name for one in found)
+
+    def put(self, folder: Path, name: str) -> str:
+        """Copies the files of a local store as they are; returns its URI."""
+        for path in folder.iterdir():
+            with self.files().open_output_stream(f"{BUCKET}/{name}/{path.name}") as file:
+                file.write(path.read_bytes())
+        return self.uri(name)
+
+
+@contextmanager
+def web_server(folder: Path) -> Iterator[Server]:
+    """A web server of a folder."""
+    server = Server("-m", "http.server", "{port}", "--bind", "127.0.0.1", "--directory", str(folder))
+    try:
+        yield server
+    finally:
+        server.kill()
