@@ -112,6 +112,8 @@ class TrainingConfig:
         progress_videos: maximum number of training videos with known lengths on which the network is scored during
             training.
         progress_every: epochs between two such scores; the last epoch is always scored.
+        label_free_videos: maximum number of training videos of which scores are computed that need no label, in the
+            same epochs, such as `label_free.agreement`; 0 computes none.
 
     Raises:
         InputError: a value outside its range.
@@ -135,6 +137,7 @@ class TrainingConfig:
     threads: int = 1
     progress_videos: int = 20
     progress_every: int = 5
+    label_free_videos: int = 0
 
     def __post_init__(self) -> None:
         check_ranges(
@@ -152,6 +155,7 @@ class TrainingConfig:
                 ("labelled", self.labelled, "from 0 to 1", 0 <= self.labelled <= 1),
                 ("teacher_forcing", self.teacher_forcing, "from 0 to 1", 0 <= self.teacher_forcing <= 1),
                 ("accumulate", self.accumulate, "at least 1", self.accumulate >= 1),
+                ("label_free_videos", self.label_free_videos, "at least 0", self.label_free_videos >= 0),
             ],
         )
 

@@ -115,6 +115,7 @@ class MuCon:
                 "training.warm_start": None,
                 "training.compile": False,
                 "training.progress_videos": 0,
+                "training.label_free_videos": 0,
                 "self_training.start": 1.0,
                 "training.labelled": 1.0 if labelled else 0.0,
             }

@@ -45,8 +45,8 @@ class EpochReport:
         seconds: wall time spent training since the start of the run.
         steps_per_second: speed of the epoch's steps in this process.
         memory: peak memory in bytes, of the GPU if one is used, otherwise of the process.
-        progress: scores on a few training videos with known lengths, such as `full.mof`; empty for epochs without
-            scores (see `training.progress_every`) and if no lengths are known.
+        progress: scores on a few training videos with known lengths, such as `full.mof`, and scores that need no
+            label, such as `label_free.agreement`; empty for epochs without scores (see `training.progress_every`).
     """
 
     epoch: int

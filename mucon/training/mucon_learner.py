@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -20,14 +21,15 @@ from mucon.decoding.config import DecodingConfig
 from mucon.device import choose_device, usable_precision
 from mucon.errors import DataWarning, InputError, Problem
 from mucon.identity.trained_on import TrainedOn
-from mucon.inference.predictions import predict
+from mucon.inference.predictions import predict, see_given
 from mucon.inference.training_facts import check_background, no_labels, training_facts, with_background
 from mucon.model import MuConNetwork, NetworkSize, build_model
 from mucon.segments import Segmentation
 from mucon.training.extras import Extras
+from mucon.training.label_free import Seen, label_free_scores
 from mucon.training.loop import EpochReport, Loop
 from mucon.training.optimiser import Optimiser
-from mucon.training.progress import evaluating, progress_scores, videos_to_score
+from mucon.training.progress import drawn, evaluating, progress_scores, videos_to_score
 from mucon.training.resuming import resume
 from mucon.training.self_training import SelfTraining
 from mucon.training.step import SUPERVISED_TERMS, TERMS, FrameLabels, compiled_video_losses, loss_vector, video_losses
@@ -208,6 +210,7 @@ class MuConLearner:
         self.accumulate = config.training.accumulate
         self.norms: Mapping[str, int] = dict.fromkeys(self.optimiser.groups, -(-len(videos) // self.accumulate))
         self.scored = videos_to_score(videos, config.training.progress_videos, config.seed)
+        self.label_free = drawn(videos, config.training.label_free_videos, config.seed)
         self.video_losses = compiled_video_losses() if config.training.compile else video_losses
 
     def _earlier(self, saved: Saved | None) -> Mapping[str, str | None]:
@@ -307,8 +310,14 @@ class MuConLearner:
                 checkpoint, features, predictions=("frames", "full"), decoding=DecodingConfig()
             ).segmentations
 
+        def seen(video: Video) -> Seen:
+            return see_given(self.model, video.features(self.device), np.array(video.transcript, dtype=np.int64))
+
         with evaluating(self.model):
-            return progress_scores(self.scored, predicted, SCORED, self.vocabulary.background_ids)
+            return {
+                **progress_scores(self.scored, predicted, SCORED, self.vocabulary.background_ids),
+                **label_free_scores(self.label_free, seen, self.vocabulary.n_actions),
+            }
 
     def saved(self, progress: Progress) -> Saved:
         """The content of the checkpoint at a position; the last one includes the facts."""

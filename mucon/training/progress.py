@@ -15,9 +15,13 @@ from mucon.videos import Video
 
 def videos_to_score(videos: Sequence[Video], at_most: int, seed: int) -> list[Video]:
     """Up to `at_most` of the training videos with known lengths, the same in each epoch."""
-    annotated = [video for video in videos if video.lengths is not None]
-    order = np.random.default_rng([seed, 0x5C0]).permutation(len(annotated))
-    return [annotated[i] for i in sorted(order[:at_most])]
+    return drawn([video for video in videos if video.lengths is not None], at_most, seed)
+
+
+def drawn(videos: Sequence[Video], at_most: int, seed: int) -> list[Video]:
+    """Up to `at_most` of the videos in their order, the same for the same seed."""
+    order = np.random.default_rng([seed, 0x5C0]).permutation(len(videos))
+    return [videos[i] for i in sorted(order[:at_most])]
 
 
 @contextlib.contextmanager

@@ -211,7 +211,9 @@ def _frames(group: Sequence[Trial], epochs: int, train: Sequence[Video], test: S
     n_labelled = sum(video.lengths is not None for video in train)
     visited = method_named(group[0].method).visited(group[0].config, train)
     frames = sum(video.n_frames for video in visited)
-    scored = min(training.progress_videos, n_labelled) * frames / len(visited) * -(-epochs // training.progress_every)
+    unlabelled = min(getattr(training, "label_free_videos", 0), len(train))  # of MuCon alone
+    n_scored = min(training.progress_videos, n_labelled) + unlabelled
+    scored = n_scored * frames / len(visited) * -(-epochs // training.progress_every)
     evaluated = len(group) * sum(video.n_frames for video in test)
     return epochs * frames + PREDICTION_STEPS * (scored + evaluated)
 
