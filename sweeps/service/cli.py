@@ -13,7 +13,6 @@ from sweeps.service.commands import (
     compare,
     debug,
     gc,
-    history,
     logs,
     merge,
     report,
@@ -26,6 +25,7 @@ from sweeps.service.commands import (
     sync,
 )
 from sweeps.service.commands import list as list_command
+from sweeps.service.commands.epochs import early_stop, history
 from sweeps.service.commands.exchange import export_results, import_results
 from sweeps.service.commands.models import export, fetch, promote
 from sweeps.service.text import printable, redacted
@@ -71,7 +71,22 @@ def parser() -> Parser:
     )
     add_version(whole)
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    listed = (list_command, run, status, logs, debug, stop, retry, report, history, compare, reproduce, export, sync)
+    listed = (
+        list_command,
+        run,
+        status,
+        logs,
+        debug,
+        stop,
+        retry,
+        report,
+        history,
+        early_stop,
+        compare,
+        reproduce,
+        export,
+        sync,
+    )
     for command in (*listed, promote, fetch, merge, export_results, import_results, rm, gc):
         command.add(commands)
     return whole
