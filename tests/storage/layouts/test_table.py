@@ -46,7 +46,8 @@ def test_the_layout_and_its_sign_are_printed_and_an_unverified_one_is_called_so(
     Release().write(DATA, tmp_path / "src")
     assert main(["import", str(tmp_path / "src"), str(tmp_path / "store")]) == 0
     note = capsys.readouterr().out.splitlines()[0]
-    assert note.startswith("note: layout mucon, recognised by features and labels/*.npy; ")
+    assert note.startswith("note: layout mucon, ")
+    assert "labels/*.npy; " in note
     assert main(["import", str(tmp_path / "src"), str(tmp_path / "again"), "--layout", "mucon"]) == 0
     assert "as chosen" in capsys.readouterr().out.splitlines()[0]
 
@@ -94,6 +95,6 @@ def test_a_sample_rate_below_one_is_refused(tmp_path, rate, capsys):
 def test_a_chosen_dtype_prints_its_rounding_errors_even_if_there_are_none(tmp_path, capsys):
     source = DATA.write(tmp_path / "src")
     assert main(["import", str(source), str(tmp_path / "s"), "--dtype", "float64"]) == 0
-    assert "converted to float64: largest relative error 0;" in capsys.readouterr().out
+    assert "float64: largest relative error 0;" in capsys.readouterr().out
     assert main(["import", str(source), str(tmp_path / "t")]) == 0
     assert "converted" not in capsys.readouterr().out
