@@ -5,11 +5,10 @@ A layout is a subclass of `Dataset` that says where its files are and reads its 
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,6 +23,7 @@ from storage.format.arrays import value_problems
 from storage.format.rules import id_problems, shape_problems
 from storage.layouts import Clip, ImportOptions, Orientation, Progress, Survey, no_progress
 from storage.layouts.annotations import Annotations
+from storage.layouts.checks import extracted, option_problems, sampling_problems, unmatched_problems, without_effect
 from storage.layouts.findings import Findings
 from storage.layouts.labels import Labels, Occurrence, fitted
 from storage.layouts.mapping import read_mapping, vocabulary_of
@@ -31,12 +31,10 @@ from storage.layouts.rates import common_rates
 from storage.layouts.shapes import dim_problems, orientation_of, widest_dtype
 from storage.layouts.splits import Splits, absent_actions, read_splits
 from storage.layouts.text import Names, find_files, other_files
-from storage.layouts.transcripts import length_problems
+from storage.layouts.transcripts import FOLDER, length_problems
 from storage.names import normal
 
 _MOST_NAMES = 20
-_OF_SOME = {"length_policy": "--length-policy", "length_tolerance": "--length-tolerance", "fill": "--fill"}
-"""Options that only some layouts use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ class Dataset(ABC):
         annotation: file or folder of the annotation, the place of problems with all of it.
         suffix: last characters of the files in that folder.
         needs: annotation that a training clip needs, in words.
-        uses: names of the options in `_OF_SOME` that the layout uses.
+        uses: names of the options in `checks.OF_SOME` that the layout uses.
         paths: feature files by clip, in the order of their names.
         findings: problems and notes, which the layout adds to.
     """
@@ -117,10 +115,10 @@ class Dataset(ABC):
         self._find_features()
         headers = findings.read_all(self.paths, lambda path: read_header(path, self.options.key))
         vocabulary = self._read_annotations()
+        self._check_length_options()
         dtype, dim = self._shapes(headers)
         self._fit(headers)
-        for option, regex in self._regexes:
-            findings.problems += _unmatched_problems(option, regex, self.paths)
+        findings.problems += unmatched_problems(self.options, self.paths)
         problems: list[Problem] = []
         for done, video in enumerate(headers, 1):
             problems += id_problems(video, ()) + self._value_problems(video, dtype)
@@ -164,10 +162,6 @@ class Dataset(ABC):
                 activity=clip.activity,
             )
 
-    @property
-    def _regexes(self) -> tuple[tuple[str, str | None], ...]:
-        return ("--group-regex", self.options.group_regex), ("--activity-regex", self.options.activity_regex)
-
     def _check_options(self) -> None:
         hint = f"pass the folder that contains {self.contents}"
         if not self.source.is_dir():
@@ -177,26 +171,7 @@ class Dataset(ABC):
             for group in self.required
             if not any((self.source / name).exists() for name in group)
         ]
-        for option, regex in self._regexes:
-            try:
-                re.compile(regex or "")
-            except re.error as error:
-                message = f"invalid regular expression {regex!r} ({error})"
-                problems.append(Problem(rule="type", place=option, value=regex, message=message))
-        if self.options.dtype not in (None, *DTYPES):
-            expected = f"one of {', '.join(DTYPES)}"
-            problems.append(Problem(rule="unknown", place="--dtype", value=self.options.dtype, expected=expected))
-        tolerance, rate = self.options.length_tolerance, self.options.sample_rate
-        if tolerance < 0:
-            problems.append(Problem(rule="range", place="--length-tolerance", value=tolerance, expected="at least 0"))
-        if rate < 1:
-            problems.append(Problem(rule="range", place="--sample-rate", value=rate, expected="at least 1"))
-        for field in fields(ImportOptions):
-            value = getattr(self.options, field.name)
-            if field.name in _OF_SOME.keys() - self.uses and value != field.default:
-                message, hint = f"has no effect on the layout {self.name}", "leave it out"
-                option = _OF_SOME[field.name]
-                problems.append(Problem(rule="conflict", place=option, value=value, message=message, hint=hint))
+        problems += option_problems(self.options, self.name, self.uses)
         if problems:
             raise StoreError(problems)
 
@@ -214,6 +189,12 @@ class Dataset(ABC):
         if len(kinds) > 1:
             listed = ", ".join(f"{number} {suffix}" for suffix, number in kinds.most_common())
             findings.notes.append(f"{folder}: files of several kinds: {listed}")
+
+    def _check_length_options(self) -> None:
+        """Reports options for frame labels if the dataset was read and has none."""
+        if not self._annotations.labels and not self.findings.problems:
+            names = {"length_policy", "length_tolerance"} & self.uses
+            self.findings.problems += without_effect(self.options, names, "a dataset without frame labels")
 
     def _read_annotations(self) -> tuple[str, ...]:
         """Reads mapping and annotation; returns the names of the actions in the order of their ids."""
@@ -286,6 +267,8 @@ class Dataset(ABC):
         notes: list[tuple[int, str]] = []
         kept: dict[str, tuple[int, Labels | None]] = {}
         sampled = self._sampled(headers)
+        hint = f"move such files from {self.annotation}/ to {FOLDER}/"
+        hint = "check the unit of the times" if "fill" in self.uses else hint
         for video, header in headers.items():
             n_features = header.oriented(self._orientation)[0]
             labels, transcript = self._annotations.labels.get(video), self._annotations.transcripts.get(video)
@@ -301,6 +284,7 @@ class Dataset(ABC):
                         options.length_policy,
                         options.length_tolerance,
                         sampled=sampled,
+                        hint=hint,
                     )
                 except StoreError as error:
                     problems += error.problems
@@ -311,7 +295,7 @@ class Dataset(ABC):
             kept[video] = frames, labels
         findings.report(problems)
         findings.note_all([note for _, note in sorted(notes)])
-        findings.report(_sampling_problems(options.sample_rate, kept, self._annotations))
+        findings.report(sampling_problems(options.sample_rate, kept, self._annotations))
         self._clips = {video: self._surveyed(video, frames, labels) for video, (frames, labels) in kept.items()}
 
     def _surveyed(self, video: str, frames: int, labels: Labels | None) -> _SurveyedClip:
@@ -321,8 +305,8 @@ class Dataset(ABC):
             frames=frames,
             names=known.names if known else None,
             lengths=labels.sampled(options.sample_rate) if labels else None,
-            group=_extracted(options.group_regex, video) or annotations.groups.get(video),
-            activity=_extracted(options.activity_regex, video) or annotations.activities.get(video),
+            group=extracted(options.group_regex, video) or annotations.groups.get(video),
+            activity=extracted(options.activity_regex, video) or annotations.activities.get(video),
         )
 
     def _sampled(self, headers: dict[str, Header]) -> bool:
@@ -365,41 +349,3 @@ class Dataset(ABC):
         outside = [video for video in self._clips if not self._splits.of(video)]
         if outside and self._splits.parts:
             notes.append(f"videos in no split ({len(outside)}): {some(outside, _MOST_NAMES)}")
-
-
-def _sampling_problems(
-    rate: int, kept: Mapping[str, tuple[int, Labels | None]], annotations: Annotations
-) -> list[Problem]:
-    """Reports segments of which a sample rate keeps no frame: the transcript would be another one."""
-
-    def lost(rate: int) -> Iterator[tuple[str, int]]:
-        for video, (frames, labels) in kept.items():
-            if labels is not None:
-                n_lost = labels.sampled(rate).count(0)
-            else:
-                n_lost = min(frames, len(annotations.names(video))) - -(-frames // rate)
-            if n_lost > 0:
-                yield video, n_lost
-
-    n_lost = dict(lost(rate))
-    if not n_lost:
-        return []
-    longest = max(kept[video][0] for video in n_lost)
-    largest = next(smaller for smaller in range(min(rate, longest) - 1, 0, -1) if not any(lost(smaller)))
-    message = f"loses all frames of {counted(sum(n_lost.values()), 'segment')} in {counted(len(n_lost), 'video')}: "
-    message += some((f"{video} ({n})" for video, n in n_lost.items()), _MOST_NAMES)
-    hint = f"{largest} is the largest smaller rate that keeps a frame of every segment"
-    return [Problem(rule="range", place="--sample-rate", value=rate, message=message, hint=hint)]
-
-
-def _extracted(regex: str | None, video: str) -> str | None:
-    match = re.search(regex, video) if regex else None
-    return (match[1] if match.re.groups else match[0]) if match else None
-
-
-def _unmatched_problems(option: str, regex: str | None, videos: Iterable[str]) -> list[Problem]:
-    unmatched = [video for video in videos if regex and not _extracted(regex, video)]
-    if not unmatched:
-        return []
-    message = f"{regex!r} does not match these videos ({len(unmatched)}): {some(unmatched, _MOST_NAMES)}"
-    return [Problem(rule="mismatch", place=option, value=unmatched, message=message)]

@@ -230,7 +230,14 @@ def looks_like_transcript(labels: Labels, n_features: int) -> bool:
 
 
 def fitted(
-    video: str, n_features: int, labels: Labels, policy: LengthPolicy, tolerance: int, *, sampled: bool = False
+    video: str,
+    n_features: int,
+    labels: Labels,
+    policy: LengthPolicy,
+    tolerance: int,
+    *,
+    sampled: bool = False,
+    hint: str = "",
 ) -> tuple[int, Labels, str | None]:
     """Brings features and labels of one clip to the same length.
 
@@ -241,6 +248,7 @@ def fitted(
         policy: treatment of a difference beyond the tolerance.
         tolerance: largest difference, in frames, for which the longer of the two loses its last frames.
         sampled: whether the labels of the dataset are known to be labels of frames at another rate.
+        hint: what to do with labels that are a transcript.
 
     Returns:
         The number of frames to keep, their labels, and a note about the difference, if any.
@@ -253,7 +261,6 @@ def fitted(
         return n_features, labels, None
     if not sampled and looks_like_transcript(labels, n_features):
         message = f"{counted(n_labels, 'label')} for {counted(n_features, 'frame')}, which look like a transcript"
-        hint = "move such files from groundTruth/ to transcripts/"
         raise StoreError(Problem(rule="mismatch", place=video, value=n_labels, message=message, hint=hint))
     difference = f"{counted(n_features, 'frame')} of features but {counted(n_labels, 'label')}"
     beyond = abs(n_features - n_labels) > tolerance

@@ -138,7 +138,9 @@ def layout_of(source: Path, name: str | None, options: ImportOptions) -> tuple[D
     content = sorted(f"{path.name}/" if path.is_dir() else path.name for path in source.glob("[!.]*"))
     known = "; ".join(f"{row.name} needs {row.needs}" for row in LAYOUTS)
     message = f"no layout fits a folder with {some(content) or 'no files'}: {known}"
-    raise StoreError(Problem(rule="unknown", place=str(source), value=content, message=message))
+    inner = sorted(path for path in source.glob("[!.]*/") for row in LAYOUTS if row.sign(path))
+    hint = f"pass {inner[0]}" if inner else ""
+    raise StoreError(Problem(rule="unknown", place=str(source), value=content, message=message, hint=hint))
 
 
 def _sentence(row: Row, by: str) -> str:

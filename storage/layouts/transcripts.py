@@ -1,7 +1,7 @@
 """Transcripts of datasets: `transcripts/NAME.txt` with an action per line, or one `transcripts.csv`.
 
 `transcripts.csv` has a row per recording with the columns `video` and `transcript` (actions separated by blanks) and
-optionally `lengths` (frames of the actions), `subject` and `activity`; other columns are ignored.
+optionally `lengths` (frames of the actions), `subject` and `activity`; other columns are noted and ignored.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from storage.layouts.text import find_files
 from storage.tables import rows_of, whole
 
 FOLDER, TABLE = "transcripts", "transcripts.csv"
+_COLUMNS = frozenset({"video", "transcript", "lengths", "subject", "activity"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,10 @@ def read_transcripts(source: Path, findings: Findings) -> dict[str, Transcript |
 def _from_table(table: Path, findings: Findings) -> dict[str, Transcript | None]:
     problems: list[Problem] = []
     transcripts: dict[str, Transcript | None] = {}
-    for place, row in rows_of(table, ("video", "transcript"), problems):
+    rows = rows_of(table, ("video", "transcript"), problems)
+    if ignored := sorted(set(rows[0][1] if rows else ()) - _COLUMNS):
+        findings.notes.append(f"{table}: ignored columns: {', '.join(ignored)}")
+    for place, row in rows:
         name = row["video"]
         if not name:
             problems.append(Problem(rule="missing", place=f"{place}, video", expected="a name"))

@@ -29,6 +29,12 @@ def test_both_orientations_are_read_and_the_transposed_one_is_noted(tmp_path, tr
     assert verify_store(store.path).problems == ()
 
 
+def test_the_facts_about_an_import_that_the_store_keeps(tmp_path):
+    """A new option must not change them where it is not used: the checksum of the manifest would change."""
+    facts_kept = {"layout": "ms-tcn", "orientation": "TxD", "length_policy": "error", "length_tolerance": 0}
+    assert imported(DataSet.example(), tmp_path)[0].manifest.metadata == facts_kept
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("lengths", [(300,), (300, 300, 300), (2, 5)], ids=str)
 def test_the_orientation_is_inferred_from_labels_if_the_shapes_do_not_decide(tmp_path, transposed, lengths):

@@ -153,6 +153,22 @@ def test_lengths_in_the_table_are_labels(tmp_path):
     assert [store.record(video).lengths for video in store.ids] == [(10, 20), None, (25,), (12, 40)]
 
 
+def test_columns_that_are_not_read_are_noted(tmp_path):
+    rows = [f"v00{i},SIL,{n}" for i, n in enumerate((30, 41, 25, 52))]
+    store, notes = imported(table_of(tmp_path, "video,transcript,length", *rows), tmp_path)
+    assert noted(notes, "transcripts.csv", ": length")
+    assert store.record("v000").lengths is None
+
+
+@pytest.mark.parametrize("table", [False, True])
+def test_options_for_frame_labels_are_refused_if_there_are_none(tmp_path, table):
+    source = weak(tmp_path, table=table)
+    assert facts_of(source, tmp_path, length_policy="crop", length_tolerance=3) == [
+        ("conflict", "--length-policy", "crop"),
+        ("conflict", "--length-tolerance", 3),
+    ]
+
+
 def test_problems_of_the_table_are_reported_row_by_row(tmp_path):
     rows = ["v000,SIL,31", "v001,SIL,x", "v002,SIL pour,25", ",SIL,2", "v003,,", "v003,SIL,52"]
     assert facts_of(table_of(tmp_path, "video,transcript,lengths", *rows), tmp_path) == [

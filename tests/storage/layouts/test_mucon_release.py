@@ -68,6 +68,16 @@ def test_a_transcript_of_another_length_than_the_labels_is_refused(source, tmp_p
     assert matching(problems, "mismatch", str(source / "transcripts" / "v003.npy"), 2)
 
 
+def test_transcripts_among_the_labels_are_refused_with_the_folders_of_the_layout(source, tmp_path):
+    shutil.rmtree(source / "labels")
+    shutil.rmtree(source / "lengths")
+    (source / "transcripts").rename(source / "labels")
+    problems = SUITE.problems(source, tmp_path, length_policy="resample")
+    assert len(problems) == 1
+    assert matching(problems, "mismatch", "v000", 4)
+    assert "labels/" in problems[0].hint
+
+
 def test_lengths_need_a_transcript(source, tmp_path):
     (source / "transcripts" / "v001.npy").unlink()
     problems = SUITE.problems(source, tmp_path)

@@ -25,6 +25,13 @@ def test_a_folder_of_no_layout_is_refused_with_what_each_layout_needs(tmp_path):
     assert all(row.name in refusal.problems[0].message for row in LAYOUTS)
 
 
+def test_a_dataset_in_a_folder_of_the_given_one_is_named(tmp_path):
+    DATA.write(tmp_path / "gtea")
+    with refused("unknown", str(tmp_path), ["gtea/"], n=1, error=StoreError) as refusal:
+        layout_of(tmp_path, None, ImportOptions())
+    assert refusal.problems[0].hint.endswith(str(tmp_path / "gtea"))
+
+
 def test_a_folder_of_two_layouts_is_refused_and_either_can_be_chosen(tmp_path):
     DATA.write(tmp_path / "src")
     Release().write(replace(DATA, splits={}), tmp_path / "src")
