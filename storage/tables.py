@@ -29,16 +29,8 @@ def rows_of(path: Path, columns: Sequence[str], problems: list[Problem]) -> list
         message = f"cannot read a CSV file in UTF-8: {error}"
         problems.append(Problem(rule="unreadable", place=str(path), message=message))
         return []
-    repeated = sorted({name for name in names if name and names.count(name) > 1})
-    if repeated:
-        message = f"duplicate columns: {', '.join(repeated)}"
-        problems.append(Problem(rule="duplicate", place=f"{path}:1", value=repeated, message=message))
-        return []
-    missing = [name for name in columns if name not in names]
-    if missing:
-        message = f"missing columns: {', '.join(missing)}"
-        hint = "separate columns by commas" if len(names) == 1 else ""
-        problems.append(Problem(rule="missing", place=f"{path}:1", value=missing, message=message, hint=hint))
+    if found := column_problems(f"{path}:1", names, columns):
+        problems += found
         return []
     complete = []
     for line, row in rows:
@@ -50,6 +42,20 @@ def rows_of(path: Path, columns: Sequence[str], problems: list[Problem]) -> list
         else:
             complete.append((place, {name: normal(cell).strip() for name, cell in row.items()}))
     return complete
+
+
+def column_problems(place: str, names: Sequence[str], columns: Sequence[str]) -> list[Problem]:
+    """Reports columns of a table that occur twice, and required columns that are missing."""
+    repeated = sorted({name for name in names if name and names.count(name) > 1})
+    if repeated:
+        message = f"duplicate columns: {', '.join(repeated)}"
+        return [Problem(rule="duplicate", place=place, value=repeated, message=message)]
+    missing = [name for name in columns if name not in names]
+    if not missing:
+        return []
+    message = f"missing columns: {', '.join(missing)}"
+    hint = "separate columns by commas" if len(names) == 1 else ""
+    return [Problem(rule="missing", place=place, value=missing, message=message, hint=hint)]
 
 
 def _blank(row: Mapping[str | None, str | list[str] | None]) -> bool:

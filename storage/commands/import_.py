@@ -10,7 +10,7 @@ from storage.commands.command import Subparsers, add_command, reports_problems, 
 from storage.constants import DTYPES
 from storage.errors import EXIT_OK
 from storage.feature_files import SUFFIXES
-from storage.layouts import LENGTH_POLICIES, ORIENTATIONS, ImportOptions
+from storage.layouts import LENGTH_POLICIES, ORIENTATIONS, UNITS, ImportOptions
 from storage.layouts.table import LAYOUTS, layout_of
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ _IMPORT_EXAMPLE = """\
 examples:
   %(prog)s data/gtea stores/gtea --background background --fps 15 --group-regex '^S\\d'
   %(prog)s data/transcripts_only stores/weak --background SIL
+  %(prog)s data/own stores/own --unit seconds --fps 25 --fill background --background background
   %(prog)s data/breakfast stores/breakfast --layout ms-tcn --dtype float16"""
 
 
@@ -80,7 +81,10 @@ def add(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--fill", metavar="NAME", help="action of the frames without a segment, for layouts of segments with times"
     )
-    parser.add_argument("--fps", type=float, help="feature frames per second")
+    parser.add_argument(
+        "--unit", choices=UNITS, help="unit of the columns start and end in segments.csv or segments.parquet"
+    )
+    parser.add_argument("--fps", type=float, help="feature frames per second; needed for segments in seconds")
     parser.add_argument("--window", type=float, help="seconds of video that the features of one frame cover")
     parser.add_argument("--stride", type=float, help="seconds from one frame to the next")
     parser.add_argument("--offset", type=float, help="seconds to the beginning of the window of the first frame")
@@ -102,6 +106,7 @@ def run(args: argparse.Namespace) -> int:
         length_tolerance=args.length_tolerance,
         sample_rate=args.sample_rate,
         fill=args.fill,
+        unit=args.unit,
         fps=args.fps,
         group_regex=args.group_regex,
         activity_regex=args.activity_regex,

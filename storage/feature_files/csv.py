@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from storage.errors import Problem, StoreError, condensed, counted
 from storage.feature_files.content import Header, check_begin
-from storage.layouts.text import read_lines
+from storage.layouts.text import plain_lines
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(nan|inf|infinity)", re.IGNORECASE | re.ASCII)
 _FEWEST_COLUMN_NUMBERS = 3
@@ -39,7 +39,7 @@ def array(path: Path, key: str | None) -> NDArray[Any]:
             lines with different numbers of cells.
     """
     check_begin(path)
-    lines = read_lines(path)
+    lines = plain_lines(path)
     if not any(lines):
         raise StoreError(Problem(rule="missing", place=str(path), message="empty file, expected a frame per line"))
     delimiter = _delimiter(path, lines[0])

@@ -16,6 +16,8 @@ LengthPolicy = Literal["error", "crop", "resample"]
 LENGTH_POLICIES: tuple[LengthPolicy, ...] = ("error", "crop", "resample")
 Orientation = Literal["TxD", "DxT"]
 ORIENTATIONS: tuple[Orientation, ...] = ("TxD", "DxT")
+Unit = Literal["seconds", "frames"]
+UNITS: tuple[Unit, ...] = ("seconds", "frames")
 Progress = Callable[[str, int, int], None]
 """Called with the current activity, the number of finished items and their total."""
 
@@ -35,6 +37,7 @@ class ImportOptions:
         length_tolerance: in frames, at least 0.
         sample_rate: K keeps frames 0, K, 2K, ... of features and labels; at least 1.
         fill: action of the frames between, before and after segments with times; default: such gaps are refused.
+        unit: unit of the times of segments in a table whose columns do not name it.
         fps: frames per second of the feature files, for segments with times in seconds.
         group_regex: regular expression that extracts the group of a clip from its name: the first group of the
             expression, or the whole match.
@@ -49,6 +52,7 @@ class ImportOptions:
     length_tolerance: int = 0
     sample_rate: int = 1
     fill: str | None = None
+    unit: Unit | None = None
     fps: float | None = None
     group_regex: str | None = None
     activity_regex: str | None = None

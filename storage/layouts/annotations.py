@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from storage.errors import Problem, counted, some
+from storage.errors import Problem, StoreError, counted, some
 from storage.layouts.findings import Findings
-from storage.layouts.labels import Labels, Occurrence, other_form, read_labels
+from storage.layouts.labels import Labels, Occurrence, Segment, labels_of_segments, other_form, read_labels
 from storage.layouts.text import Names, find_files, matching_notes
 from storage.layouts.transcripts import FOLDER, TABLE, Transcript, read_transcripts
+from storage.names import normal
 
 LABELS = "groundTruth"
 _MOST_NAMES = 20
@@ -84,7 +85,13 @@ def paired(
 
 
 def read_annotations(
-    source: Path, videos: Collection[str], actions: frozenset[str], findings: Findings, *, frame_labels: bool = True
+    source: Path,
+    videos: Collection[str],
+    actions: frozenset[str],
+    findings: Findings,
+    *,
+    frame_labels: bool = True,
+    omitted: Collection[str] = (),
 ) -> Annotations:
     """Reads all labels and transcripts.
 
@@ -94,6 +101,7 @@ def read_annotations(
         actions: names in the mapping; empty if there is none.
         findings: receives the problems.
         frame_labels: whether to read the folder of frame labels.
+        omitted: actions that a transcript may omit although the labels have them.
     """
     folder, features = source / LABELS, source / "features"
     texts = find_files(folder, ".txt", findings.problems) if frame_labels and folder.is_dir() else {}
@@ -110,8 +118,15 @@ def read_annotations(
         del transcripts[video]
     for video in _single_lines(transcripts, labels, actions, findings):
         del transcripts[video]
-    both = [(transcripts[video], labels[video], files[video]) for video in labels if video in transcripts]
-    findings.report(problem for transcript, runs, path in both if (problem := transcript.contradiction(runs, path)))
+    problems = []
+    for video, runs in labels.items():
+        if video not in transcripts:
+            continue
+        left_out = set(omitted) - set(transcripts[video].names)
+        kept = [index for index, name in enumerate(runs.names) if name not in left_out]
+        shown = Labels(tuple(runs.names[index] for index in kept), tuple(runs.lengths[index] for index in kept))
+        problems += [transcripts[video].contradiction(shown, files[video])]
+    findings.report(problem for problem in problems if problem)
     given = {video: transcript.labels for video, transcript in transcripts.items() if transcript.labels}
     return Annotations(
         labels={**given, **labels},
@@ -124,6 +139,42 @@ def read_annotations(
         unpaired=(*unlabelled, *untranscribed),
         groups={video: transcript.group for video, transcript in transcripts.items() if transcript.group},
         activities={video: transcript.activity for video, transcript in transcripts.items() if transcript.activity},
+    )
+
+
+def of_segments(
+    segments: Mapping[str, Sequence[Segment]],
+    paths: Mapping[str, Path],
+    unpaired: tuple[str, ...],
+    fill: str | None,
+    findings: Findings,
+) -> Annotations:
+    """Joins the segments of each clip to labels.
+
+    Args:
+        segments: segments by clip.
+        paths: their files, also those that cannot be read.
+        unpaired: names of segments without features.
+        fill: action of the frames without a segment; None refuses such gaps.
+        findings: receives the problems.
+    """
+    labels: dict[str, Labels] = {}
+    problems: list[Problem] = []
+    for video, listed in segments.items():
+        try:
+            labels[video] = labels_of_segments(listed, normal(fill) if fill else None)
+        except StoreError as error:
+            problems += error.problems
+    findings.report(problems)
+    return Annotations(
+        labels=labels,
+        occurrences=tuple(
+            Occurrence(segment.name, paths[video], segment.place, 1)
+            for video, listed in segments.items()
+            for segment in listed
+        ),
+        named=frozenset(paths),
+        unpaired=unpaired,
     )
 
 
@@ -152,7 +203,8 @@ def _in_another_form(
         message = f"{counted(len(videos), 'file')} of {form}, such as {example!r}, expected {expected}"
         hint = (
             f"repeat each name for all its frames in {LABELS}/NAME.txt or list the names in {FOLDER}/NAME.txt; "
-            "if these lines are names, add them to mapping.txt"
+            "files of lines such as `1-30 SIL` belong in segmentation_coarse/; if these lines are names, add them to "
+            "mapping.txt"
         )
         findings.report([Problem(rule="type", place=place, value=example, message=message, hint=hint)])
     return [video for videos in forms.values() for video in videos]

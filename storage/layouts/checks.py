@@ -13,7 +13,12 @@ from storage.layouts.annotations import Annotations
 from storage.layouts.labels import Labels
 
 _MOST_NAMES = 20
-OF_SOME = {"length_policy": "--length-policy", "length_tolerance": "--length-tolerance", "fill": "--fill"}
+OF_SOME = {
+    "length_policy": "--length-policy",
+    "length_tolerance": "--length-tolerance",
+    "fill": "--fill",
+    "unit": "--unit",
+}
 """Options that only some layouts use."""
 
 

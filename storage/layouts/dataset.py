@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -256,7 +256,10 @@ class Dataset(ABC):
 
     def _value_problems(self, video: str, dtype: str) -> list[Problem]:
         """Reports values that a store cannot contain; if there are any in the kept frames, all rows of the file."""
-        features = self._features(video, self._clips[video].frames if video in self._clips else None)
+        try:
+            features = self._features(video, self._clips[video].frames if video in self._clips else None)
+        except StoreError as error:  # values may be damaged behind a header that is not
+            return list(error.problems)
         problems = value_problems(features[:: self.options.sample_rate], dtype, video)
         return value_problems(features, dtype, video) if problems and self.options.sample_rate > 1 else problems
 
@@ -287,7 +290,7 @@ class Dataset(ABC):
                         hint=hint,
                     )
                 except StoreError as error:
-                    problems += error.problems
+                    problems += error.problems if n_features < labels.n_frames else self._with_fill(error)
                     continue
                 notes += [(-difference, note)] if note else []
             elif transcript is not None:
@@ -297,6 +300,11 @@ class Dataset(ABC):
         findings.note_all([note for _, note in sorted(notes)])
         findings.report(sampling_problems(options.sample_rate, kept, self._annotations))
         self._clips = {video: self._surveyed(video, frames, labels) for video, (frames, labels) in kept.items()}
+
+    def _with_fill(self, error: StoreError) -> list[Problem]:
+        """Returns the problems of labels that end before the features, with the option that the layout has for it."""
+        hint = ", or name the action of the last frames with --fill" if "fill" in self.uses else ""
+        return [replace(problem, hint=problem.hint + hint) for problem in error.problems]
 
     def _surveyed(self, video: str, frames: int, labels: Labels | None) -> _SurveyedClip:
         options, annotations = self.options, self._annotations

@@ -89,9 +89,9 @@ class Labels:
         >>> Labels(("a", "b"), (2, 2)).resampled(6)
         Labels(names=('a', 'b'), lengths=(3, 3))
         """
-        run_of_label = np.repeat(np.arange(len(self.lengths)), self.lengths)
-        places = ((2 * np.arange(n_frames) + 1) * len(run_of_label)) // (2 * n_frames)
-        return Labels.from_frames(self.names[run] for run in run_of_label[places])
+        places = ((2 * np.arange(n_frames) + 1) * self.n_frames) // (2 * n_frames)
+        runs = np.searchsorted(np.cumsum(self.lengths), places, side="right")
+        return Labels.from_frames(self.names[run] for run in runs)
 
     def filled(self, n_frames: int, name: str) -> Labels:
         """Returns the labels with the frames up to `n_frames` as another segment, or as a part of the last one.

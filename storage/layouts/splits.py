@@ -87,6 +87,11 @@ def read_parts(files: Mapping[Path, str], names: Names, splits: Splits | None = 
             message, hint = f"another file of {part}", "keep one of them"
             splits.problems.append(Problem(rule="duplicate", place=str(path), value=part, message=message, hint=hint))
         splits.parts[part] = _members(path, names, splits)
+    return checked(splits)
+
+
+def checked(splits: Splits) -> Splits:
+    """Returns splits with the problems and notes of their parts, which are sorted."""
     for name in splits.names():
         _check_split(name, splits)
     splits.parts = {part: splits.parts[part] for part in sorted(splits.parts, key=natural)}

@@ -98,6 +98,28 @@ LAYOUTS = (
         made_by="mucon_release:MuConRelease",
         verified=False,
     ),
+    Row(
+        name="breakfast-coarse",
+        summary="features/NAME.npy, segmentation_coarse/NAME.txt (lines `1-30 SIL`: first and last frame, from 1)",
+        needs="features/ and segmentation_coarse/",
+        sign=containing("features", "segmentation_coarse"),
+        made_by="breakfast_coarse:BreakfastCoarse",
+    ),
+    Row(
+        name="segments",
+        summary="features/NAME.npy, segments.csv or segments.parquet: video, action, start_frame, end_frame (excluded)",
+        needs="features/, and segments.csv or segments.parquet",
+        sign=containing("features", "segments.csv|segments.parquet"),
+        made_by="segments_table:SegmentsTable",
+    ),
+    Row(
+        name="hollywood-extended",
+        summary="as ms-tcn, transcripts/NAME.txt without the background; unverified, only by --layout",
+        needs="features/ and groundTruth/, and --layout",
+        sign=lambda _: "",
+        made_by="ms_tcn:HollywoodExtended",
+        verified=False,
+    ),
 )
 """In the order of the documentation."""
 

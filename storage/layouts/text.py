@@ -14,7 +14,16 @@ from storage.names import normal
 
 
 def read_lines(path: Path) -> list[str]:
-    """Returns the lines in `normal` form, without surrounding blanks, byte order mark, CR and trailing blank lines.
+    """Returns the lines in `normal` form, see `plain_lines`.
+
+    Raises:
+        StoreError: see `plain_lines`.
+    """
+    return [normal(line).strip() for line in plain_lines(path)]
+
+
+def plain_lines(path: Path) -> list[str]:
+    """Returns the lines without surrounding blanks, byte order mark, CR and trailing blank lines.
 
     Blank lines between others are kept as empty strings; the caller decides what they mean.
 
@@ -46,7 +55,7 @@ def read_lines(path: Path) -> list[str]:
     if text.startswith("version https://git-lfs"):
         message, hint = "a pointer of Git LFS", "fetch the file itself with `git lfs pull`"
         raise StoreError(Problem(rule="type", place=str(path), value=text[:7], message=message, hint=hint))
-    lines = [line.strip() for line in normal(text).replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+    lines = [line.strip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     while lines and not lines[-1]:
         lines.pop()
     return lines
