@@ -52,6 +52,21 @@ def test_one_of_several_arrays_is_chosen_for_all_videos(tmp_path):
     assert store.manifest.metadata["key"] == "rgb"
 
 
+def test_damage_behind_a_good_header_is_reported_with_all_other_problems(tmp_path):
+    _, source = with_features(tmp_path, lambda path, array: write(path.with_suffix(".npz"), x=array))
+    for video in ("v001", "v002"):
+        path = source / "features" / f"{video}.npz"
+        content = bytearray(path.read_bytes())
+        content[300] ^= 1
+        path.write_bytes(content)
+    (source / "splits" / "test.split1.bundle").write_text("gone\n")
+    assert [fact[:2] for fact in facts_of(source, tmp_path)] == [
+        ("unreadable", "features/v001.npz"),
+        ("unreadable", "features/v002.npz"),
+        ("unknown", "splits/test.split1.bundle"),
+    ]
+
+
 def test_a_key_without_files_that_have_names_is_refused(tmp_path):
     assert facts_of(DataSet.example(), tmp_path, key="rgb") == [("conflict", "--key", "rgb")]
 
