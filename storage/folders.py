@@ -11,6 +11,8 @@ import fcntl
 import os
 import secrets
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from storage.errors import Problem, StoreError
@@ -18,6 +20,7 @@ from storage.failpoints import reach
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
+_FICLONE = 0x40049409
 
 
 class StagedFolder:
@@ -30,15 +33,17 @@ class StagedFolder:
         target: final path of the folder.
         marker: file that identifies folders of this kind, such as `manifest.json`; only these are ever replaced.
         replace: whether to replace an existing folder of this kind.
+        held: result of `locked` for the target, if the caller holds it: the folder replaces that one and no other.
 
     Raises:
         StoreError: the target exists and may not be replaced.
     """
 
-    def __init__(self, target: Path, *, marker: str, replace: bool) -> None:
+    def __init__(self, target: Path, *, marker: str, replace: bool, held: int | None = None) -> None:
         self.target = Path(os.path.realpath(target))
         self.marker = marker
         self.replace = replace
+        self.held = held
         check_target(self.target, marker=marker, replace=replace)
         self.target.parent.mkdir(parents=True, exist_ok=True)
         self._remove_leftovers()
@@ -55,11 +60,29 @@ class StagedFolder:
     def publish(self) -> None:
         """Moves the folder to its target, which holds the complete old or the complete new folder at any time.
 
+        Waits until an editor of the folder at the target has finished.
+
         Raises:
-            StoreError: another writer created the target first.
+            StoreError: another writer created the target first, or replaced the folder that the caller holds.
         """
         os.fsync(self._lock)
         reach("storage.writer.publish")
+        if self.held is None:
+            with locked(self.target, wait=True):
+                self._move()
+        else:
+            if not _is_at(self.held, self.target):
+                message = "another process replaced the folder meanwhile; it is unchanged"
+                raise StoreError(
+                    Problem(rule="state", place=str(self.target), message=message, hint="run the command again")
+                )
+            self._move()
+        sync_folder(self.target.parent)
+        os.close(self._lock)
+        for old in put_aside(self.target):
+            shutil.rmtree(old, ignore_errors=True)
+
+    def _move(self) -> None:
         check_target(self.target, marker=self.marker, replace=self.replace)
         if self.target.exists() and any(self.target.iterdir()):
             if not exchange(self.path, self.target):
@@ -73,10 +96,6 @@ class StagedFolder:
                 if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                     check_target(self.target, marker=self.marker, replace=self.replace)
                 raise
-        sync_folder(self.target.parent)
-        os.close(self._lock)
-        for old in put_aside(self.target):
-            shutil.rmtree(old, ignore_errors=True)
 
     def discard(self) -> None:
         """Removes the folder and leaves the target unchanged."""
@@ -152,6 +171,89 @@ def try_lock(path: Path) -> int | None:
         os.close(lock)
         return None
     return lock
+
+
+@contextmanager
+def locked(target: Path, *, wait: bool = False, shared: bool = False) -> Iterator[int | None]:
+    """Locks the folder at a path, so that no other process replaces or edits it; readers need no lock.
+
+    The folder itself is locked, so that nothing is left behind and a killed process holds nothing.
+
+    Args:
+        target: path of the folder; without a folder there is nothing to lock.
+        wait: wait for another holder.
+        shared: allow other holders of shared locks.
+
+    Yields:
+        A descriptor of the folder; None without a folder.
+
+    Raises:
+        StoreError: another process holds the folder.
+    """
+    folder = None
+    while folder is None:
+        try:
+            folder = os.open(target, os.O_RDONLY | os.O_DIRECTORY)
+        except (FileNotFoundError, NotADirectoryError):
+            break
+        try:
+            fcntl.flock(folder, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError as error:
+            os.close(folder)
+            message, hint = "another process edits or replaces it", "wait until that process has finished"
+            raise StoreError(Problem(rule="busy", place=str(target), message=message, hint=hint)) from error
+        except OSError:  # a file system without locks: `publish` still compares the folders
+            pass
+        if not _is_at(folder, target):  # replaced while this process waited
+            os.close(folder)
+            folder = None
+    try:
+        yield folder
+    finally:
+        if folder is not None:
+            os.close(folder)
+
+
+def _is_at(folder: int, target: Path) -> bool:
+    """Returns whether an open folder is the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(folder), target.stat())
+    except FileNotFoundError:
+        return False
+
+
+def check_space(target: Path, n_bytes: int) -> None:
+    """Checks that the file system of a new file or folder has room for it.
+
+    Raises:
+        StoreError: too little free space.
+    """
+    parent = next(folder for folder in Path(os.path.realpath(target)).parents if folder.exists())
+    free = shutil.disk_usage(parent).free
+    if n_bytes > free:
+        message = f"needs {n_bytes / 1e9:.3g} GB, {free / 1e9:.3g} GB are free"
+        hint = "free some space or choose another path"
+        raise StoreError(Problem(rule="unwritable", place=str(target), value=free, message=message, hint=hint))
+
+
+def link_file(source: Path, target: Path) -> None:
+    """Gives a file that is never changed in place a second name; copies it where that is impossible.
+
+    The copy shares the blocks of the original where the file system allows, and is flushed to disk.
+    """
+    try:
+        os.link(source, target)
+        return
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            raise
+    with source.open("rb") as old, target.open("xb") as new:
+        try:
+            fcntl.ioctl(new, _FICLONE, old.fileno())
+        except OSError:
+            shutil.copyfileobj(old, new, 2**20)
+        new.flush()
+        os.fsync(new.fileno())
 
 
 def exchange(first: Path, second: Path) -> bool:

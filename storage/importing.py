@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from storage.constants import MANIFEST, Limits
 from storage.folders import check_target
@@ -40,7 +41,8 @@ def import_data(
     Args:
         layout: dataset to import.
         target: folder of the new store.
-        times: any of fps, window, stride and offset of the feature files, see `StoreWriter`. If the layout keeps every
+        times: any of fps, window, stride and offset of the feature files, see `StoreWriter`; default: those that the
+            dataset tells. If the layout keeps every
             K-th frame, the store has 1/K of the fps and K times the stride.
         replace: whether to replace an existing store at `target`.
         limits: sizes at which row groups and shards are closed.
@@ -51,11 +53,6 @@ def import_data(
     """
     check_target(target, marker=MANIFEST, replace=replace)
     survey = layout.survey(progress)
-    given = {name: value for name, value in (times or {}).items() if value is not None}
-    if "fps" in given:
-        given["fps"] /= survey.sample_rate
-    if "stride" in given:
-        given["stride"] *= survey.sample_rate
     writer = StoreWriter(
         target,
         dim=survey.dim,
@@ -65,10 +62,25 @@ def import_data(
         metadata=survey.metadata,
         replace=replace,
         limits=limits,
-        **given,
+        **store_times(survey, times or {}),
     )
     with writer:
         for done, clip in enumerate(layout.clips(), 1):
             writer.add_clip(clip)
             progress("writing", done, survey.n_videos)
     return Imported(survey, writer.conversion)
+
+
+def store_times(survey: Survey, times: Mapping[str, float | None]) -> dict[str, Any]:
+    """Returns the times of the frames that are kept of a dataset.
+
+    Args:
+        survey: properties of the dataset.
+        times: any of fps, window, stride and offset of the feature files; they take precedence over those in `survey`.
+    """
+    given = {**survey.times, **{name: value for name, value in times.items() if value is not None}}
+    if "fps" in given:
+        given["fps"] /= survey.sample_rate
+    if "stride" in given:
+        given["stride"] *= survey.sample_rate
+    return given

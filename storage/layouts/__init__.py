@@ -5,8 +5,8 @@ Imports neither numpy nor pyarrow, so that command line parsers start fast.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ class Survey:
         notes: messages for the user about assumptions, changes and suspicious data.
         metadata: facts about the import that the store keeps.
         sample_rate: each frame of the store stands for this many frames of the files.
+        times: fps, window, stride and offset of the feature files, as far as the dataset tells them.
     """
 
     dim: int
@@ -98,6 +99,7 @@ class Survey:
     notes: tuple[str, ...]
     metadata: dict[str, Any]
     sample_rate: int = 1
+    times: Mapping[str, float] = field(default_factory=dict)
 
 
 class Layout(Protocol):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from storage.errors import Problem, StoreError, nearest, some
+from storage.exporting.description import FILE, Description
 from storage.layouts import ImportOptions
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Row:
         sign: by what it is recognised.
         made_by: module and class, such as `ms_tcn:MsTcn`.
         verified: whether it was tried on a dataset of its authors.
+        certain: whether a folder with this sign has no other layout, whatever else it contains.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Row:
     sign: Sign
     made_by: str
     verified: bool = True
+    certain: bool = False
 
     def make(self, source: Path, options: ImportOptions) -> Dataset:
         """Returns a dataset in this layout."""
@@ -120,6 +123,14 @@ LAYOUTS = (
         made_by="ms_tcn:HollywoodExtended",
         verified=False,
     ),
+    Row(
+        name="export",
+        summary="what `store export` writes: ms-tcn, and store.json with the rest",
+        needs="features/ and store.json",
+        sign=lambda source: FILE if Description.is_at(source) else "",
+        made_by="exported:Exported",
+        certain=True,
+    ),
 )
 """In the order of the documentation."""
 
@@ -148,6 +159,7 @@ def layout_of(source: Path, name: str | None, options: ImportOptions) -> tuple[D
     if not source.is_dir():
         raise StoreError(Problem(rule="missing", place=str(source), message="no such folder"))
     fitting = [(row, sign) for row in LAYOUTS if (sign := row.sign(source))]
+    fitting = [(row, sign) for row, sign in fitting if row.certain] or fitting
     if len(fitting) == 1:
         row, sign = fitting[0]
         return row.make(source, options), _sentence(row, f"recognised by {sign}")

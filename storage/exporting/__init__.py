@@ -1,0 +1,1 @@
+"""Stores as datasets that other programs read: layouts out."""
