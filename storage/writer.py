@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import index
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from storage.constants import MANIFEST, VIDEOS, Limits, shard_name
 from storage.errors import Problem, StoreError
 from storage.failpoints import reach
-from storage.folders import StagedFolder, write_file
+from storage.folders import StagedFolder, link_file, write_file
 from storage.format.arrays import Conversion, Prepared, prepared
 from storage.format.manifest import FileEntry, Manifest, Shard
 from storage.format.records import Record, natural, records_table
@@ -63,6 +63,7 @@ class StoreWriter:
         metadata: additional information, representable in JSON.
         replace: whether to replace an existing store at `path`.
         limits: sizes at which row groups and shards are closed.
+        held: result of `storage.folders.locked` for `path`, if the caller holds the store that is replaced.
 
     Attributes:
         conversion: largest rounding errors of the clips added so far.
@@ -86,6 +87,7 @@ class StoreWriter:
         metadata: Mapping[str, Any] | None = None,
         replace: bool = False,
         limits: Limits | None = None,
+        held: int | None = None,
     ) -> None:
         self._path = Path(path)
         self._times = {"fps": fps, "window": window, "stride": stride, "offset": offset}
@@ -99,6 +101,7 @@ class StoreWriter:
         self._vocabulary = vocabulary
         self._background = background
         self._replace = replace
+        self._held = held
         self._limits = limits or Limits()
         self._folder: StagedFolder | None = None
         self._records: dict[str, Record] = {}
@@ -111,7 +114,7 @@ class StoreWriter:
 
     def __enter__(self) -> Self:
         with self._disk_failures():
-            self._folder = StagedFolder(self._path, marker=MANIFEST, replace=self._replace)
+            self._folder = StagedFolder(self._path, marker=MANIFEST, replace=self._replace, held=self._held)
         return self
 
     def __exit__(self, error_type: object, *_: object) -> None:
@@ -241,6 +244,40 @@ class StoreWriter:
             elif clip.borrowed:  # the caller's array may change before the row group is written
                 self._pending[-1] = made.data.copy()
         self.conversion = self.conversion.merged(made.conversion)
+        self._complete = True
+
+    def adopt(self, file: Path, shard: Shard, records: Iterable[Record]) -> None:
+        """Takes over a file of features of another store of the same D and dtype, without reading it.
+
+        Args:
+            file: the file, which is linked or copied.
+            shard: its entry in the manifest of that store.
+            records: records of all clips in the file; their annotation may differ from that in the other store.
+
+        Raises:
+            StoreError: a record is invalid or has the id of another clip, or the file cannot be written.
+        """
+        self._check_complete()
+        records = list(records)
+        problems = []
+        for record in records:
+            problems += id_problems(record.id, record.splits)
+            problems += annotation_problems(
+                record.id, record.frames, record.transcript, record.lengths, len(self._vocabulary)
+            )
+            if record.id in self._records:
+                problems.append(_duplicate(record.id))
+        if problems:
+            raise StoreError(problems)
+        self._complete = False
+        with self._disk_failures():
+            self._flush()
+            self._close_shard()
+            name = shard_name(len(self._shards))
+            link_file(file, self._staged.path / name)
+            reach("storage.writer.adopt")
+        self._records |= {record.id: replace(record, shard=len(self._shards)) for record in records}
+        self._shards.append(replace(shard, file=name))
         self._complete = True
 
     def _make_room(self, n_bytes: int) -> None:

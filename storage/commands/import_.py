@@ -15,6 +15,7 @@ from storage.layouts.table import LAYOUTS, layout_of
 
 if TYPE_CHECKING:
     from storage.importing import Imported
+    from storage.layouts.dataset import Dataset
 
 _IMPORT = f"""\
 Imports a dataset of feature files and annotations. The layout is recognised by its files, or chosen by --layout:
@@ -38,8 +39,13 @@ def add(subparsers: Subparsers) -> None:
     parser = add_command(subparsers, "import", run, "import a dataset as a store", _IMPORT, _IMPORT_EXAMPLE)
     parser.add_argument("source", type=Path, metavar="SRC", help="folder of the dataset")
     parser.add_argument("store", type=Path, metavar="STORE", help="folder of the new store")
-    parser.add_argument("--layout", choices=[row.name for row in LAYOUTS], help="layout of SRC (default: recognised)")
     parser.add_argument("--replace", action="store_true", help="replace an existing store")
+    add_options(parser)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of commands that read a dataset SRC, see `dataset_of`."""
+    parser.add_argument("--layout", choices=[row.name for row in LAYOUTS], help="layout of SRC (default: recognised)")
     parser.add_argument(
         "--background", action="append", default=[], metavar="NAME", help="name of a background action; repeatable"
     )
@@ -97,6 +103,28 @@ def run(args: argparse.Namespace) -> int:
     from storage.inspection.findings import inspect_store
     from storage.reader import open_store
 
+    dataset, note = dataset_of(args)
+    imported = import_data(
+        dataset,
+        args.store,
+        times=times_of(args),
+        replace=args.replace,
+        progress=show_progress,
+    )
+    print(f"note: {note}")
+    for line in import_lines(imported, converted=args.dtype is not None):
+        print(line)
+    for line in inspect_store(open_store(args.store), features=False).lines():
+        print(line)
+    return EXIT_OK
+
+
+def dataset_of(args: argparse.Namespace) -> tuple[Dataset, str]:
+    """Returns the dataset that the options of `add_options` describe, and a sentence about its layout.
+
+    Raises:
+        StoreError: see `layout_of`.
+    """
     options = ImportOptions(
         background=tuple(args.background),
         dtype=args.dtype,
@@ -111,29 +139,15 @@ def run(args: argparse.Namespace) -> int:
         group_regex=args.group_regex,
         activity_regex=args.activity_regex,
     )
-    dataset, note = layout_of(args.source, args.layout, options)
-    imported = import_data(
-        dataset,
-        args.store,
-        times={name: getattr(args, name) for name in ("fps", "window", "stride", "offset")},
-        replace=args.replace,
-        progress=show_progress,
-    )
-    print(f"note: {note}")
-    for line in import_lines(imported, converted=args.dtype is not None):
-        print(line)
-    for line in inspect_store(open_store(args.store), features=False).lines():
-        print(line)
-    return EXIT_OK
+    return layout_of(args.source, args.layout, options)
+
+
+def times_of(args: argparse.Namespace) -> dict[str, float | None]:
+    """Returns the times of the feature files that the options give."""
+    return {name: getattr(args, name) for name in ("fps", "window", "stride", "offset")}
 
 
 def import_lines(imported: Imported, *, converted: bool) -> list[str]:
     """Formats the notes of an import and, if a dtype was chosen, the rounding errors."""
     lines = [f"note: {note}" for note in imported.survey.notes]
-    change = imported.conversion
-    if converted:
-        lines.append(
-            f"converted to {imported.survey.dtype}: largest relative error {change.relative:.3g}; largest absolute "
-            f"error of values below the normal range {change.absolute_below:.3g}"
-        )
-    return lines
+    return [*lines, imported.conversion.line(imported.survey.dtype)] if converted else lines

@@ -34,6 +34,17 @@ class Conversion:
         """Returns the larger of both errors."""
         return Conversion(max(self.relative, other.relative), max(self.absolute_below, other.absolute_below))
 
+    def line(self, dtype: str) -> str:
+        """Returns a sentence about the errors.
+
+        Args:
+            dtype: dtype of the store.
+        """
+        return (
+            f"converted to {dtype}: largest relative error {self.relative:.3g}; largest absolute error of values below "
+            f"the normal range {self.absolute_below:.3g}"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
