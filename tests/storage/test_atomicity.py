@@ -86,22 +86,6 @@ def test_a_writer_killed_while_replacing_leaves_the_old_store(tmp_path, moment):
     assert names(tmp_path) == ["s"]
 
 
-@pytest.mark.repeated(ci=8, soak=200)
-def test_a_writer_killed_at_any_moment_leaves_the_old_store_or_the_new_one(tmp_path, repetition):
-    path = write_store(tmp_path / "s", OLD)
-    before = files_of(path)
-    random = np.random.default_rng(repetition)
-    moment, _, most = random.choice(
-        ["writer.add:8", "writer.row_group:4", "writer.shard:1", "writer.publish:1", "writer.exchanged:1"]
-    ).partition(":")
-    failpoint = f"storage.{moment}:{random.integers(1, int(most) + 1)}:kill"
-    assert write_in_process(path, replace=True, failpoint=failpoint) == -signal.SIGKILL
-    assert is_new(path) if moment == "writer.exchanged" else files_of(path) == before
-    write_store(path, CLIPS, replace=True)
-    assert is_new(path)
-    assert names(tmp_path) == ["s"]
-
-
 def test_a_writer_killed_after_the_exchange_leaves_the_new_store(tmp_path):
     path = write_store(tmp_path / "s", OLD)
     assert write_in_process(path, replace=True, failpoint="storage.writer.exchanged:1:kill") == -signal.SIGKILL
