@@ -5,19 +5,25 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mucon.commands.options import add_settings
+from mucon.commands.options import PREDICTIONS, add_settings, check_run, warn_if_unfinished
 from mucon.configuration import flatten, parse_settings
-from mucon.errors import EXIT_OK, InputError, Problem, Rule
+from mucon.errors import EXIT_OK, EXIT_PARTIAL, InputError, Problem, Rule, counted
 from mucon.synthetic.feature_model import PRESETS, FeatureModel, preset
 from mucon.synthetic.grammar_config import GrammarConfig, SyntheticConfig
 from storage.cli import add_store_commands
 from storage.commands.command import show_progress
+from storage.commands.export import run as export_command
 
 if TYPE_CHECKING:
     from mucon.commands.parser import Commands, Parser
+    from mucon.commands.recordings import Recording
+    from mucon.library import Model
+    from mucon.outputs.batch import Outcome
 
 DESCRIPTION = """\
 Writes a store of made-up recordings, by default those of the demo; equal
@@ -63,6 +69,7 @@ def add(commands: Commands) -> None:
     store_commands = store.add_subparsers(title="commands", required=True, metavar="COMMAND")
     add_store_commands(store_commands)
     _add_inspect_options(store_commands.choices["inspect"])
+    _add_predictions(store_commands.choices["export"])
     parser = store_commands.add_parser(
         "synthesize",
         help="create a store of made-up or simulated recordings",
@@ -95,6 +102,21 @@ def _add_like(parser: Parser) -> None:
         metavar="NAME",
         help="background action (repeatable; default: SIL and the like)",
     )
+
+
+def _add_predictions(parser: Parser) -> None:
+    """Adds --predictions to `export`."""
+    group = parser.add_argument_group("predictions instead of features")
+    group.add_argument(
+        "--predictions", type=Path, metavar="RUN",
+        help="write DIR/predictions/NAME.txt, an action name per frame, for a part of a split, and no features",
+    )  # fmt: skip
+    group.add_argument("--prediction", choices=PREDICTIONS, help="prediction (default: the main one of the run)")
+    group.add_argument("--split", metavar="NAME", help="split of the predicted recordings (default: 1)")
+    group.add_argument("--part", metavar="NAME", help="part of the split (default: test)")
+    group.add_argument("--device", metavar="NAME", help="cpu, cuda, cuda:N or auto, a GPU if present (default: auto)")
+    parser.epilog = f"{parser.epilog}\n  %(prog)s stores/gtea predicted --predictions runs/gtea"
+    parser.set_defaults(run=export)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -149,6 +171,63 @@ def _add_inspect_options(parser: argparse.ArgumentParser) -> None:
         default=True,
         help="measure the memory of a training with a few steps (default: yes)",
     )
+
+
+def export(args: argparse.Namespace) -> int:
+    """Exports a store with its features, or with the predictions of a run.
+
+    Raises:
+        InputError: options that require --predictions, or a run that does not fit the store.
+    """
+    if args.predictions is None:
+        values = {f"--{name}": getattr(args, name) for name in ("prediction", "split", "part", "device")}
+        problems = [
+            Problem(rule="missing", place=flag, value=value, message="requires --predictions RUN")
+            for flag, value in values.items()
+            if value is not None
+        ]
+        if problems:
+            raise InputError(problems)
+        return export_command(args)
+    from mucon.commands.recordings import recordings_of_store
+    from mucon.inference.requests import check_predictions
+    from mucon.library import load
+    from mucon.videos import check_same_data, vocabulary_of
+    from storage import open_store
+    from storage.exporting.ms_tcn import export_store
+
+    folder = check_run(args.predictions)
+    model = load(folder, args.device or "auto")
+    warn_if_unfinished(folder, model.predictor)
+    store = open_store(args.store)
+    check_same_data(model.vocabulary, model.dim, vocabulary_of(store), store.manifest.dim)
+    name = args.prediction or model.predictor.main
+    check_predictions([name], model.predictions)
+    recordings = recordings_of_store(store, args.split or "1", args.part or "test")
+    outcomes: list[Outcome] = []
+    export_store(store, args.target, predictions=_predictions(model, recordings, name, outcomes), replace=args.replace)
+    problems = [problem for outcome in outcomes for problem in outcome.problems]
+    for problem in problems:
+        print(f"error: {problem}", file=sys.stderr)
+    n_predicted = sum(outcome.segments is not None for outcome in outcomes)
+    print(f"{args.target}: predictions {name} of {counted(n_predicted, 'recording')}")
+    return EXIT_PARTIAL if problems else EXIT_OK
+
+
+def _predictions(
+    model: Model, recordings: list[Recording], name: str, outcomes: list[Outcome]
+) -> Iterator[tuple[str, list[str]]]:
+    """Yields id and labels of each recording with a prediction; appends the outcomes of all."""
+    from mucon.outputs.batch import Request, predict_all
+    from mucon.outputs.progress import Bar
+
+    items = ((one.id, one.place, one.load) for one in recordings)
+    with Bar(len(recordings), 0, shown=True) as bar:
+        for outcome in predict_all(model.predictor, model.contract, items, Request(prediction=name)):
+            outcomes.append(outcome)
+            if outcome.segments is not None:
+                yield outcome.name, outcome.segments.labels
+            bar.advance()
 
 
 def check_options(args: argparse.Namespace) -> None:

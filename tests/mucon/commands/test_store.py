@@ -93,3 +93,26 @@ def test_a_model_is_trained_from_imported_transcripts_and_predicts(tmp_path: Pat
     assert checkpoints.load(run / "checkpoint").progress.finished
     assert main(["predict", str(run), str(source / "features" / "v003.npy")]) == 0
     assert capsys.readouterr().out.startswith("v003: 52 frames")
+
+
+def test_predictions_are_exported_as_the_frame_labels_that_predict_writes(
+    store: Path, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    line = ["store", "export", str(store), str(tmp_path / "x"), "--predictions", str(run), "--device", "cpu"]
+    assert main([*line, "--prediction", "frames"]) == 0
+    predict = ["predict", str(run), "--store", str(store), "--device", "cpu", "--prediction", "frames"]
+    assert main([*predict, "--out", str(tmp_path / "p")]) == 0
+    exported = {path.name: path.read_text() for path in (tmp_path / "x" / "predictions").iterdir()}
+    assert exported == {path.name: path.read_text() for path in (tmp_path / "p").glob("*.txt")}
+    assert exported
+    lengths = {name: len((tmp_path / "x" / "groundTruth" / name).read_text().splitlines()) for name in exported}
+    assert lengths == {name: len(text.splitlines()) for name, text in exported.items()}
+    assert not (tmp_path / "x" / "features").exists()
+    assert main([*line, "--replace", "--part", "train"]) == 0
+    assert main(["store", "export", str(store), str(tmp_path / "y")]) == 0
+    assert (tmp_path / "y" / "features").is_dir()
+    with refused("missing", "--part", "test", n=1):
+        call(["store", "export", str(store), str(tmp_path / "z"), "--part", "test"])
+    with refused("missing", str(tmp_path / "none")):
+        call(["store", "export", str(store), str(tmp_path / "z"), "--predictions", str(tmp_path / "none")])
+    assert not (tmp_path / "z").exists()
