@@ -22,6 +22,7 @@ from sweeps.service import cli as sweeps_cli
 from sweeps.service.commands.options import experiment_named, experiments
 from sweeps.service.commands.run import script_parser
 from tests.helpers.annotation_folders import write_annotations
+from tests.helpers.archive_servers import archive_of, published, released
 
 ROOT = Path(__file__).resolve().parents[1]
 CLUSTERS = [ROOT / "docs" / "clusters.md", *sorted((ROOT / "docs" / "clusters").glob("*.md"))]
@@ -108,6 +109,9 @@ def run(line: str) -> int:
             patched.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(given)))
             return run(second)
     program, *words = shlex.split(line)
+    if words[:2] == ["store", "fetch"]:
+        with published(archive_of(released())) as publisher:
+            return cli.main([*words, "--server", publisher.address])
     if program == "mucon":
         return cli.main(words)
     if program == "mucon-sweeps":

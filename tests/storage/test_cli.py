@@ -211,7 +211,7 @@ def test_the_commands_can_be_added_to_another_parser(store, capsys):
     assert args.run(args) == 7
 
 
-@pytest.mark.parametrize("command", ["import", "inspect", "verify"])
+@pytest.mark.parametrize("command", ["import", "inspect", "verify", "fetch"])
 def test_the_example_in_the_help_of_a_command_can_be_parsed(command, capsys):
     with pytest.raises(SystemExit):
         main([command, "--help"])

@@ -21,9 +21,11 @@ from tests.helpers.commands import call, error_line, error_lines
 from tests.helpers.refusals import refused
 
 ROOT = Path(__file__).parents[3]
-STORE_COMMANDS = ["store", "store import", "store inspect", "store verify", "store synthesize"]
+STORE_COMMANDS = ["store", "store import", "store inspect", "store verify", "store fetch", "store synthesize"]
 COMMANDS = ["", "train", "evaluate", "predict", "baselines", "import-weights", "recipes", *STORE_COMMANDS]
-OWN_EXAMPLES = [name for name in COMMANDS if name not in ("store import", "store inspect", "store verify")]
+OWN_EXAMPLES = [
+    name for name in COMMANDS if name not in ("store import", "store inspect", "store verify", "store fetch")
+]
 TRAIN = ["train", "demo", "--store", "s", "--out", "o"]
 
 LOADED = """
