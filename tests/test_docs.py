@@ -13,21 +13,24 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from mucon import cli
+from storage import open_store
 from sweeps.service import cli as sweeps_cli
 from sweeps.service.commands.options import experiment_named, experiments
 from sweeps.service.commands.run import script_parser
 from tests.helpers.annotation_folders import write_annotations
 from tests.helpers.archive_servers import archive_of, published, released
+from tests.storage.helpers import write_store
 
 ROOT = Path(__file__).resolve().parents[1]
 CLUSTERS = [ROOT / "docs" / "clusters.md", *sorted((ROOT / "docs" / "clusters").glob("*.md"))]
 """Pages whose blocks marked `sh` have commands of other programs, which need a cluster."""
-NAMED = ("data", "training", "models", "sweeps", "search", "results")
+NAMED = ("data", "openness", "training", "models", "sweeps", "search", "results")
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in NAMED), *CLUSTERS]
 OTHERS = sorted({*(ROOT / "docs").glob("*.md"), ROOT / "CONTRIBUTING.md"} - {*PAGES})
 OUTPUTS = {
@@ -146,6 +149,19 @@ def test_every_command_runs_and_the_library_examples_work(place: Path, capsys: p
             )
             assert done.returncode == 0, (page, done.stderr)
             assert done.stdout.strip()
+
+
+def test_features_that_pyarrow_reads_are_those_of_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    clips = {f"s01_0{i}": np.random.default_rng(i).standard_normal((9 + i, 5)).astype(np.float16) for i in range(4)}
+    store = open_store(write_store(tmp_path / "stores" / "tug", clips))
+    *_, example = code_blocks((ROOT / "docs" / "openness.md").read_text(encoding="utf-8"), "python")
+    found: dict[str, Any] = {}
+    exec(example, found)
+    assert capsys.readouterr().out.startswith("s01_01 (10, 5) float16")
+    assert np.array_equal(found["features"], store.features("s01_01"))
 
 
 def test_pages_without_examples_have_no_command_that_no_test_runs() -> None:
