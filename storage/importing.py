@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from storage.constants import MANIFEST, Limits
+from storage.errors import StoreError
 from storage.folders import check_target
 from storage.format.arrays import Conversion
-from storage.layouts import Layout, Progress, Survey, no_progress
-from storage.writer import StoreWriter
+from storage.layouts import Clip, Layout, Progress, Survey, no_progress
+from storage.writer import PreparedClip, StoreWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +40,11 @@ def import_data(
     replace: bool = False,
     limits: Limits | None = None,
     progress: Progress = no_progress,
+    threads: int | None = None,
 ) -> Imported:
-    """Validates a whole dataset, then writes it as a store.
+    """Validates a whole dataset and writes it as a store, which appears at `target` only if the dataset is valid.
+
+    The values of the features are checked while they are written beside the target, so that each file is read once.
 
     Args:
         layout: dataset to import.
@@ -46,13 +54,16 @@ def import_data(
             K-th frame, the store has 1/K of the fps and K times the stride.
         replace: whether to replace an existing store at `target`.
         limits: sizes at which row groups and shards are closed.
-        progress: called for each clip that is checked and written.
+        progress: called for each clip that is written, and for each that is checked if the dataset is invalid.
+        threads: number of threads, at least 2: one writes, the others read, check and convert the next clips. Default:
+            one for each processor, at most 4.
 
     Raises:
-        StoreError: the target exists, or the dataset is invalid (all problems). Nothing is written then.
+        StoreError: the target exists, or the dataset is invalid (all problems). `target` is unchanged then.
     """
     check_target(target, marker=MANIFEST, replace=replace)
-    survey = layout.survey(progress)
+    with _whole_report(layout, progress):
+        survey = layout.survey(progress, values=False)
     writer = StoreWriter(
         target,
         dim=survey.dim,
@@ -64,9 +75,12 @@ def import_data(
         limits=limits,
         **store_times(survey, times or {}),
     )
-    with writer:
-        for done, clip in enumerate(layout.clips(), 1):
-            writer.add_clip(clip)
+    readers = max(1, (threads or min(4, os.cpu_count() or 1)) - 1)
+    with writer, ThreadPoolExecutor(readers) as pool:
+        for done, clip in enumerate(_in_order(pool, readers, writer.prepare, layout.clips()), 1):
+            with _whole_report(layout, progress):
+                made = clip.result()
+            writer.append(made)
             progress("writing", done, survey.n_videos)
     return Imported(survey, writer.conversion)
 
@@ -84,3 +98,25 @@ def store_times(survey: Survey, times: Mapping[str, float | None]) -> dict[str, 
     if "stride" in given:
         given["stride"] *= survey.sample_rate
     return given
+
+
+@contextmanager
+def _whole_report(layout: Layout, progress: Progress) -> Iterator[None]:
+    """Replaces the first problems of a dataset by all of them, also those of the values of all features."""
+    try:
+        yield
+    except StoreError:
+        layout.survey(progress)
+        raise
+
+
+def _in_order(
+    pool: ThreadPoolExecutor, ahead: int, prepare: Callable[[Clip], PreparedClip], clips: Iterable[Clip]
+) -> Iterator[Future[PreparedClip]]:
+    """Prepares clips in the threads of a pool and yields them in their order; `ahead` of them wait at most."""
+    waiting: deque[Future[PreparedClip]] = deque()
+    for clip in clips:
+        waiting.append(pool.submit(prepare, clip))
+        if len(waiting) > ahead:
+            yield waiting.popleft()
+    yield from waiting

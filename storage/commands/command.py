@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from storage.commands.progress import ProgressBar
 from storage.errors import EXIT_INPUT, StoreError
 
 Run = Callable[[argparse.Namespace], int]
@@ -57,7 +58,5 @@ def add_command(
     return parser
 
 
-def show_progress(what: str, done: int, total: int) -> None:
-    """Shows a counter on a terminal; prints nothing elsewhere."""
-    if sys.stderr.isatty():
-        print(f"\r{what} {done} of {total}", end="\n" if done == total else "", file=sys.stderr, flush=True)
+show_progress = ProgressBar()
+"""Shows the progress of the activity of a command, see `ProgressBar`."""

@@ -105,8 +105,12 @@ class Survey:
 class Layout(Protocol):
     """A dataset on disk."""
 
-    def survey(self, progress: Progress = no_progress) -> Survey:
+    def survey(self, progress: Progress = no_progress, *, values: bool = True) -> Survey:
         """Reads and validates every file.
+
+        Args:
+            progress: called for each clip whose values are checked.
+            values: whether to check the values of the features; `StoreWriter.prepare` checks them as well.
 
         Raises:
             StoreError: the dataset is invalid (all problems).

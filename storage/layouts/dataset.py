@@ -104,12 +104,8 @@ class Dataset(ABC):
         """
         return read_splits(self.source / "splits", names)
 
-    def survey(self, progress: Progress = no_progress) -> Survey:
-        """Reads and validates every file, including the features.
-
-        Raises:
-            StoreError: the dataset is invalid (all problems).
-        """
+    def survey(self, progress: Progress = no_progress, *, values: bool = True) -> Survey:
+        """Reads and validates every file, see `Layout.survey`."""
         self._check_options()
         findings = self.findings = Findings()
         self._find_features()
@@ -121,8 +117,10 @@ class Dataset(ABC):
         findings.problems += unmatched_problems(self.options, self.paths)
         problems: list[Problem] = []
         for done, video in enumerate(headers, 1):
-            problems += id_problems(video, ()) + self._value_problems(video, dtype)
-            progress("checking", done, len(headers))
+            problems += id_problems(video, ())
+            if values:
+                problems += self._value_problems(video, dtype)
+                progress("checking", done, len(headers))
         findings.report(problems)
         self._splits = self.read_splits(Names((*self.paths, *self._annotations.unpaired)))
         findings.problems += self._splits.problems
