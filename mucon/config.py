@@ -243,6 +243,7 @@ class TrainConfig(Config):
 
     NOT_TRAINED: ClassVar[tuple[str, ...]] = (
         "decoding",
+        "training.device_resident",
         "training.label_free_videos",
         "training.progress_every",
         "training.progress_videos",

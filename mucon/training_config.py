@@ -14,6 +14,10 @@ DROP_FRACTIONS = (70 / 150, 0.7, 60 / 150, 70 / 110)
 first share that gives its epoch, or else an epoch."""
 
 
+DeviceResident = Literal["auto", "on", "off"]
+"""Whether the features of the training videos stay on a GPU: where they fit, or else an error, or never."""
+
+
 class Schedule(Protocol):
     """The settings that the training loop reads, for example from `TrainingConfig`."""
 
@@ -32,6 +36,10 @@ class Schedule(Protocol):
     @property
     def progress_every(self) -> int:
         """Epochs between two scores on training videos; the last epoch is always scored."""
+
+    @property
+    def device_resident(self) -> DeviceResident:
+        """Whether the features stay on a GPU."""
 
 
 def last_epoch(epochs: int, stop_after: int | None) -> int:
@@ -114,6 +122,9 @@ class TrainingConfig:
         progress_every: epochs between two such scores; the last epoch is always scored.
         label_free_videos: maximum number of training videos of which scores are computed that need no label, in the
             same epochs, such as `label_free.agreement`; 0 computes none.
+        device_resident: whether the features of the training videos stay on a GPU: `auto` keeps them there if they fit
+            beside a margin, and otherwise reads the next video ahead; `on` refuses to train if they do not fit; `off`
+            reads ahead. Changes no result, and has no effect on a CPU.
 
     Raises:
         InputError: a value outside its range.
@@ -138,6 +149,7 @@ class TrainingConfig:
     progress_videos: int = 20
     progress_every: int = 5
     label_free_videos: int = 0
+    device_resident: DeviceResident = "auto"
 
     def __post_init__(self) -> None:
         check_ranges(

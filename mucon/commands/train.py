@@ -80,14 +80,12 @@ def run(args: argparse.Namespace) -> int:
     from mucon.device import choose_device, training_line
     from mucon.method import training_of
     from mucon.methods import method_named
+    from mucon.training.feed import residence_lines
     from mucon.videos import source_of, training_videos_of, vocabulary_of, warn_of_shared_groups
     from storage import open_store
 
     config = config_of(args)
-    check_run_folder(args.out, "--out")
-    for path in (args.out / HISTORY, args.out / STARTS):
-        if path.exists():
-            check_file(path, "--out")
+    _check_folder(args.out, HISTORY, STARTS)
     store, device = open_store(args.store), choose_device(args.device)
     warn_of_shared_groups(store, args.split)
     scored = "validation" if args.hold_out_validation else "test"
@@ -96,14 +94,16 @@ def run(args: argparse.Namespace) -> int:
     method = method_named(args.method)
     config = method.for_videos(config, len(videos), _given(args))
     training = training_of(config)
-    n_videos, history = len(method.visited(config, videos)), History(args.out, device)
-    with StopOnSignal() as stop, EpochPrinter(training.last_epoch, n_videos) as printer:
+    visited, history = method.visited(config, videos), History(args.out, device)
+    residence = residence_lines(visited, device, training)
+    with StopOnSignal() as stop, EpochPrinter(training.last_epoch, len(visited)) as printer:
 
         @functools.cache
         def start() -> None:
             n_parameters = method.n_parameters(config, videos, vocabulary)
-            line = training_line(device, training.precision, n_videos=n_videos, n_parameters=n_parameters)
-            print(line, *context_lines(backbones_of([config]), videos, store.manifest.fps), sep="\n", flush=True)
+            line = training_line(device, training.precision, n_videos=len(visited), n_parameters=n_parameters)
+            context = context_lines(backbones_of([config]), videos, store.manifest.fps)
+            print(line, *residence, *context, sep="\n", flush=True)
             history.start()
 
         def before_step() -> bool:
@@ -131,6 +131,14 @@ def run(args: argparse.Namespace) -> int:
             raise InputError(with_way_out(problem, config, args.out) for problem in error.problems) from error
     _print_end(args)
     return EXIT_OK
+
+
+def _check_folder(folder: Path, *files: str) -> None:
+    """Checks that a run folder, and these files in it if they exist, may be written to."""
+    check_run_folder(folder, "--out")
+    for path in (folder / name for name in files):
+        if path.exists():
+            check_file(path, "--out")
 
 
 def _print_end(args: argparse.Namespace) -> None:

@@ -78,7 +78,8 @@ class NnvLearner(AlignedLearner):
     def prepare(self) -> None:
         """Creates an empty buffer, and the windows of all frames."""
         super().prepare()
-        self.windows = Windows(self.videos, self.config.network.window, self.device)
+        choice = self.schedule.device_resident
+        self.windows = Windows(self.videos, self.config.network.window, self.device, choice=choice)
 
     def step(self, index: int, features: Tensor, *, epoch: int, step: int, rate: float) -> Tensor:
         """Steps on the frames of one video and drawn ones; see `Learner.step`. Reads the posteriors back once."""

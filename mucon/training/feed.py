@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Self
 
 import torch
 from torch import Tensor
 
+from mucon.device import usable_precision
+from mucon.errors import InputError, Problem
+from mucon.method import TrainingSettings
+from mucon.training_config import DeviceResident
 from mucon.videos import Video
 
 RESIDENT_BYTES = 1 << 30
 """Features up to this size stay converted in the memory of a CPU; a mapped store is read again quickly."""
-RESIDENT_SHARE = 0.15
-"""Features up to this share of a GPU's free memory stay there, since trials share the GPU."""
+MARGINS: Mapping[DeviceResident, float] = {"auto": 0.5, "on": 0.1}
+"""Share of a GPU's memory that features leave free: for the steps, and by default for other trials."""
 
 
 class Feed:
@@ -24,9 +28,13 @@ class Feed:
         videos: all videos that may be requested.
         device: device of the features.
         dtype: type of the features there.
-        resident: keep all features on the device; by default decided by their size. On a GPU they are kept in the
-            type in which they are stored if that is smaller than `dtype`, and each is converted when it is requested.
+        choice: whether the features stay on a GPU, where they are kept in the type in which they are stored if that is
+            smaller than `dtype`, and each is converted when it is requested.
+        resident: keep all features on the device, whatever their size; by default see `stays`.
         ahead: read the next video in a thread; by default on a GPU only (on a CPU it would cost a core).
+
+    Raises:
+        InputError: the features must stay on the device and do not fit.
     """
 
     def __init__(
@@ -35,14 +43,14 @@ class Feed:
         device: torch.device,
         dtype: torch.dtype,
         *,
+        choice: DeviceResident = "auto",
         resident: bool | None = None,
         ahead: bool | None = None,
     ) -> None:
         self.videos, self.device, self.dtype = videos, device, dtype
         is_gpu = device.type != "cpu"
         if resident is None:
-            itemsize = min(dtype.itemsize, videos[0].read().dtype.itemsize) if is_gpu else dtype.itemsize
-            resident = sum(video.n_frames * video.dim for video in videos) * itemsize <= room(device)
+            resident = stays(_size(videos, device, dtype), device, choice)
         self.resident = [self._kept(index) for index in range(len(videos))] if resident else None
         self.pool = ThreadPoolExecutor(1) if not resident and (is_gpu if ahead is None else ahead) else None
         self.pending: dict[int, Future[Tensor]] = {}
@@ -80,10 +88,60 @@ class Feed:
         return stored if is_smaller else stored.to(self.dtype)
 
 
-def room(device: torch.device) -> float:
+def stays(size: int, device: torch.device, choice: DeviceResident = "auto") -> bool:
+    """Whether features of so many bytes stay on a device.
+
+    Raises:
+        InputError: they must stay there (`on`) and do not fit.
+    """
+    if device.type == "cpu":
+        return size <= RESIDENT_BYTES
+    if choice == "off":
+        return False
+    fits = size <= room(device, choice)
+    if choice == "on" and not fits:
+        message = (
+            f"the features of the training videos take {_gb(size)}, {device} has room for {_gb(room(device, choice))}"
+        )
+        hint = "auto and off read them from the store instead"
+        place = "training.device_resident"
+        raise InputError(Problem(rule="unsupported", place=place, value=choice, message=message, hint=hint))
+    return fits
+
+
+def residence_lines(videos: Sequence[Video], device: torch.device, training: TrainingSettings) -> list[str]:
+    """One line about the memory of the features on a GPU and where they stay; none on a CPU.
+
+    Raises:
+        InputError: see `stays`.
+    """
+    if device.type == "cpu" or not videos:
+        return []
+    choice = training.device_resident
+    size = _size(videos, device, getattr(torch, usable_precision(training.precision, device)))
+    place = f"kept on {device}" if stays(size, device, choice) else "read ahead from the store"
+    limit = (
+        f", room for {_gb(room(device, choice))} beside a margin of {MARGINS[choice]:.0%}" if choice != "off" else ""
+    )
+    return [f"features of the training videos: {_gb(size)}{limit}; {place}"]
+
+
+def _size(videos: Sequence[Video], device: torch.device, dtype: torch.dtype) -> int:
+    """Bytes of the features of videos on a device."""
+    itemsize = dtype.itemsize
+    if device.type != "cpu":
+        itemsize = min(itemsize, videos[0].read().dtype.itemsize)
+    return sum(video.n_frames * video.dim for video in videos) * itemsize
+
+
+def _gb(size: float) -> str:
+    return f"{size / 1e9:.3g} GB"
+
+
+def room(device: torch.device, choice: DeviceResident = "auto") -> float:
     """Bytes that resident features may take on a device."""
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
         allowed = torch.cuda.get_per_process_memory_fraction(device) * total  # a trial may share the GPU
-        return min(RESIDENT_SHARE * free, allowed / 2)
+        return (1 - MARGINS[choice]) * min(free, allowed)
     return RESIDENT_BYTES

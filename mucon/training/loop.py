@@ -200,7 +200,8 @@ class Loop:
         self.path = folder / "checkpoint"
         self.labelled_path = folder / "labelled.json"
         self.progress = learner.progress
-        self.feed = Feed(learner.videos, learner.device, learner.dtype)
+        choice = learner.schedule.device_resident
+        self.feed = Feed(learner.videos, learner.device, learner.dtype, choice=choice)
         self.began = time.perf_counter()
         self.spent_before = self.progress.seconds
 

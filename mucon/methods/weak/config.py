@@ -10,7 +10,7 @@ from mucon.configuration import Config, flatten
 from mucon.errors import check_ranges
 from mucon.methods.frames.config import NOT_TRAINED
 from mucon.methods.frames.networks import FrameNetworkConfig, NetworkConfig
-from mucon.training_config import last_epoch, range_rules
+from mucon.training_config import DeviceResident, last_epoch, range_rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,9 @@ class WeakTrainingConfig:
         threads: CPU threads; training sets them itself, since other numbers give other bits.
         progress_videos: largest number of training videos with known lengths that are scored during training.
         progress_every: epochs between two such scores; the last epoch is always scored.
+        device_resident: whether the features of the training videos stay on a GPU: `auto` keeps them there if they fit
+            beside a margin, and otherwise reads the next video ahead; `on` refuses to train if they do not fit; `off`
+            reads ahead. Changes no result, and has no effect on a CPU.
 
     Raises:
         InputError: a value outside its range.
@@ -52,6 +55,7 @@ class WeakTrainingConfig:
     threads: int = 1
     progress_videos: int = 20
     progress_every: int = 5
+    device_resident: DeviceResident = "auto"
 
     def __post_init__(self) -> None:
         check_ranges(

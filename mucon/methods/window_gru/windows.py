@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from mucon.arrays import Ints
-from mucon.training.feed import room
+from mucon.training.feed import stays
+from mucon.training_config import DeviceResident
 from mucon.videos import Video
 
 
@@ -22,8 +23,12 @@ class Windows:
         window: W frames, odd.
         device: device of the windows.
         dtype: their type.
-        resident: keep all features on the device, in the type in which they are stored; by default decided by their
-            size. Otherwise the frames of each request are read from the recordings.
+        choice: whether the features stay on a GPU.
+        resident: keep all features on the device, in the type in which they are stored; by default see
+            `mucon.training.feed.stays`. Otherwise the frames of each request are read from the recordings.
+
+    Raises:
+        InputError: the features must stay on the device and do not fit.
     """
 
     def __init__(
@@ -33,6 +38,7 @@ class Windows:
         device: torch.device,
         dtype: torch.dtype = torch.float32,
         *,
+        choice: DeviceResident = "auto",
         resident: bool | None = None,
     ) -> None:
         self.videos, self.window, self.device, self.dtype = videos, window, device, dtype
@@ -40,7 +46,7 @@ class Windows:
         padded = np.array([video.n_frames + 2 * around for video in videos])
         if resident is None:
             size = int(padded.sum()) * videos[0].dim * videos[0].read().dtype.itemsize
-            resident = size <= room(device)
+            resident = stays(size, device, choice)
         self.first = np.cumsum(padded) - padded
         self.around = torch.arange(window, device=device)[:, None]
         self.features: Tensor | None = None
