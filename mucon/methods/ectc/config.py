@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from mucon.errors import check_ranges
 from mucon.methods.ectc.network import BackboneNetworkConfig
@@ -35,21 +35,13 @@ class EctcLossConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EctcConfig(WeakConfig):
-    """Everything that determines a run of ECTC besides its data.
+    """Everything that determines a run of ECTC besides its data; the released program contains the loss alone."""
 
-    Raises:
-        InputError: the schedule `published`: the released program contains the loss alone.
-    """
+    HAS_PUBLISHED: ClassVar[bool] = False
 
     network: BackboneNetworkConfig = field(default_factory=BackboneNetworkConfig)
     loss: EctcLossConfig = field(default_factory=EctcLossConfig)
     training: WeakTrainingConfig = field(default_factory=WeakTrainingConfig)
-
-    def __post_init__(self) -> None:
-        WeakConfig.__post_init__(self)
-        schedule = self.training.schedule
-        expected = "passes, since the released program contains no schedule"
-        check_ranges("training.", [("schedule", schedule, expected, schedule == "passes")])
 
     def without_effect(self, labelled: bool | None) -> Iterator[str]:
         """What has no effect on training, and what has none without pooling."""

@@ -103,9 +103,14 @@ class WeakConfig(NetworkConfig):
     Attributes:
         network: size of the network.
         seed: random seed for initialization, shuffling and everything else that is drawn.
+
+    Raises:
+        InputError: a value outside its range, or the schedule `published` of a method that has none.
     """
 
     NOT_TRAINED: ClassVar[tuple[str, ...]] = NOT_TRAINED
+    HAS_PUBLISHED: ClassVar[bool] = True
+    """Whether a released program has a schedule, and a subclass `published`."""
 
     network: FrameNetworkConfig = field(default_factory=FrameNetworkConfig)
     training: WeakTrainingConfig = field(default_factory=WeakTrainingConfig)
@@ -113,6 +118,8 @@ class WeakConfig(NetworkConfig):
 
     def __post_init__(self) -> None:
         check_ranges("", [("seed", self.seed, "at least 0", self.seed >= 0)])
+        schedule, expected = self.training.schedule, "passes, since no released program contains a schedule"
+        check_ranges("training.", [("schedule", schedule, expected, self.HAS_PUBLISHED or schedule == "passes")])
 
     @classmethod
     def published(cls, n_videos: int) -> Mapping[str, Any]:

@@ -30,14 +30,8 @@ from tests.mucon.training.test_loop import StopAfter
 
 LABELLED = [name for name in METHODS if "training.labelled" in field_types(method_named(name).config)]
 """The methods that use frame labels."""
-WIDTH = {
-    "mucon": "backbone.channels",
-    "ectc": "network.channels",
-    "nnv": "network.hidden",
-    "cdfl": "network.hidden",
-    "hmm_rnn": "network.hidden",
-}
-"""Setting that widens the network, where it is not `network.maps`."""
+WIDTHS = ("network.maps", "network.hidden", "network.channels", "backbone.channels")
+"""Settings that widen a network; a method has one of them, or the first one widens it most."""
 N_VIDEOS, N_STEPS = 3, 6
 
 
@@ -282,7 +276,7 @@ def test_an_epoch_has_a_step_for_each_visited_video(tmp_path: Path, method: Meth
 
 
 def test_weights_are_counted_without_memory_for_them(method: Method, name: str):
-    path = WIDTH.get(name, "network.maps")
+    path = next(path for path in WIDTHS if path in field_types(method.config))
     n_weights = method.n_parameters(small(name).override(path, 2**20), small_videos(N_VIDEOS), VOCABULARY)
     assert n_weights > 2**20
     if name != "frame_mlp":
