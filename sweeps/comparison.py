@@ -36,6 +36,7 @@ SEGMENTATION = Experiment(
         Variant(labels=("ISBA",), method="isba", prediction="frames"),
         Variant(labels=("HMM/RNN",), method="hmm_rnn", prediction="full"),
         Variant(labels=("ECTC",), method="ectc", prediction="frames"),
+        Variant(labels=("D3TW-style",), method="d3tw", prediction="full"),
         Variant(labels=("MS-TCN",), method="ms_tcn", prediction="frames"),
         Variant(labels=("MS-TCN++",), method="ms_tcn_pp", prediction="frames"),
         Variant(labels=("TCFPN",), method="tcfpn", prediction="frames"),
@@ -67,6 +68,7 @@ ALIGNMENT = Experiment(
         Variant(labels=("ISBA",), method="isba", prediction="frames", task="alignment"),
         Variant(labels=("HMM/RNN",), method="hmm_rnn", prediction="full", task="alignment"),
         Variant(labels=("ECTC",), method="ectc", prediction="frames", task="alignment"),
+        Variant(labels=("D3TW-style",), method="d3tw", prediction="full", task="alignment"),
     ),
     columns=(
         MOF,

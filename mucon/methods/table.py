@@ -27,6 +27,7 @@ METHODS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "nnv": ("mucon.methods.nnv", "NNV"),
         "cdfl": ("mucon.methods.cdfl", "CDFL"),
         "atba": ("mucon.methods.atba", "ATBA"),
+        "d3tw": ("mucon.methods.d3tw", "D3TW"),
     }
 )
 """Name of each method -> module and attribute; `mucon` first."""

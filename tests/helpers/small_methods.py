@@ -49,6 +49,7 @@ SETTINGS: dict[str, dict[str, object]] = {
     "nnv": {"network.hidden": 4, "network.window": 5, "training.epochs": 2},
     "cdfl": {"network.hidden": 4, "network.window": 5, "training.epochs": 2},
     "atba": {"network.maps": 8, "network.layers": 2, "training.epochs": 2, "training.accumulate": 1},
+    "d3tw": {"network.hidden": 4, "network.window": 5, "training.epochs": 2},
 }
 """Settings with which a step of each method takes milliseconds."""
 TOY: dict[str, dict[str, object]] = {
@@ -89,6 +90,7 @@ TOY: dict[str, dict[str, object]] = {
     },
     "nnv": {"network.hidden": 16, "network.window": 5, "training.epochs": 6, "training.learning_rate": 0.01},
     "cdfl": {"network.hidden": 16, "network.window": 5, "training.epochs": 8, "training.learning_rate": 0.01},
+    "d3tw": {"network.hidden": 16, "network.window": 5, "training.epochs": 10, "training.learning_rate": 0.01},
     "isba": {
         "network.channels": (16,),
         "network.maps": 24,
