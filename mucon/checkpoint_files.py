@@ -115,6 +115,7 @@ def write(folder: Path, saved: Saved, writer: Writer = ALONE) -> None:
     with writer.writing():
         fresh.mkdir()
         write_files(fresh, saved, writer)
+        writer.settle()
         if 0 < writer.number < writer_of(folder):
             raise SupersededError(f"{folder} contains a checkpoint of a later writer")
         writer.confirm_for(folder)

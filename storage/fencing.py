@@ -28,11 +28,13 @@ class Writer:
         number: larger for each later writer of the folder; 0 without any.
         staging: folder of the unfinished files, on the same file system; None: beside the finished ones.
         confirm: raises `SupersededError` if another process has taken over.
+        settle: flushes to disk what must not be older than a checkpoint; called before the checkpoint gets its place.
     """
 
     number: int = 0
     staging: Path | None = None
     confirm: Callable[[], None] = lambda: None
+    settle: Callable[[], None] = lambda: None
 
     def unfinished(self, path: Path) -> Path:
         """The place of a file or folder until it is complete."""

@@ -290,7 +290,7 @@ class _Attempt:
             should_stop=self._stop_asked,
             source=source_of(store, self.trial.split),
             checkpoint_seconds=self.checkpoint_seconds,
-            writer=self.folder.writer,
+            writer=replace(self.folder.writer, settle=self.journal.sync),  # its epochs have their records
         )
         predictor = method.load(self.folder.checkpoint_path)
         weights = predictor.weights_sha256()

@@ -60,7 +60,8 @@ def take_up(trial: Trial, folder: TrialFolder, journal: Journal) -> str | None:
             for record in reading.epochs:
                 journal.epoch(record["step"], record["metrics"], record["timestamp"])
             epoch = saved.progress.epoch
-            journal.append({"kind": "continued", "timestamp": milliseconds(), "identity": identity, "epoch": epoch})
+            continued = {"kind": "continued", "timestamp": milliseconds(), "identity": identity, "epoch": epoch}
+            journal.append(continued, durably=True)
             files.write(folder.checkpoint_path, saved, folder.writer)
             return identity
     return None

@@ -148,7 +148,11 @@ class Journal:
         self._file.write(line)
         self._file.flush()
         if durably:
-            os.fsync(self._file.fileno())
+            self.sync()
+
+    def sync(self) -> None:
+        """Flushes to the disk what was appended: a machine that loses power keeps it, as it keeps a checkpoint."""
+        os.fsync(self._file.fileno())
 
     def epoch(self, step: int, metrics: Mapping[str, float], timestamp: int | None = None) -> bool:
         """Records the metrics of a finished epoch, unless the epoch already has a record.
