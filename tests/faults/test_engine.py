@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.disks import disk
 from tests.helpers.services import need
 from tests.sweeps import small
 
@@ -152,12 +153,12 @@ def small_disk(folder: Path) -> Iterator[Path]:
 def test_a_full_results_folder_ends_a_sweep_with_its_reason_and_with_space_the_same_command_is_whole(
     tiny_store: Path, tmp_path: Path, undisturbed: dict[str, str]
 ) -> None:
-    with small_disk(tmp_path / "disk") as disk:
-        results, log = disk / "results", tmp_path / "log"
+    with small_disk(tmp_path / "disk") as folder:
+        results, log = folder / "results", tmp_path / "log"
         line = line_of("full", tiny_store, tmp_path, results, "--tracking-uri", f"sqlite:///{results}/mlflow.db")
         with small.started(line, log) as driver:
             small.wait_until(lambda: trained(results) >= 2)
-            with (disk / "other").open("wb", buffering=0) as other, contextlib.suppress(OSError):
+            with (folder / "other").open("wb", buffering=0) as other, contextlib.suppress(OSError):
                 while True:
                     other.write(bytes(2**16))
             assert driver.wait(60) == 3
@@ -167,7 +168,29 @@ def test_a_full_results_folder_ends_a_sweep_with_its_reason_and_with_space_the_s
         assert str(results) in reason
         assert "full" in reason
         assert not [said for said in small.statuses(results).values() if "failed" in said]
-        (disk / "other").unlink()
+        (folder / "other").unlink()
+        assert small.run(line).returncode == 0
+        check_whole(results, undisturbed)
+
+
+@pytest.mark.repeated(ci=0, soak=2)
+def test_a_disk_that_fails_ends_a_sweep_with_its_reason_and_mended_the_same_command_is_whole(
+    tiny_store: Path, tmp_path: Path, undisturbed: dict[str, str], repetition: int
+) -> None:
+    with disk(tmp_path / "disk") as broken:
+        results, log = broken.path / "results", tmp_path / "log"
+        line = line_of("broken", tiny_store, tmp_path, results, "--tracking-uri", f"sqlite:///{results}/mlflow.db")
+        with small.started(line, log) as driver:
+            small.wait_until(lambda: trained(results) >= 2)
+            (broken.make_read_only, broken.fail)[repetition]()
+            assert driver.wait(60) == 3
+        output = log.read_text()
+        assert "Traceback" not in output
+        (reason,) = (line for line in output.splitlines() if line.startswith("not finished: "))
+        assert str(results) in reason
+        assert ("read-only", "input/output")[repetition] in reason
+        broken.mend()
+        assert not [said for said in small.statuses(results).values() if "failed" in said]
         assert small.run(line).returncode == 0
         check_whole(results, undisturbed)
 

@@ -75,7 +75,8 @@ def marked(results: ResultsFolder, name: str) -> Iterator[Path]:
     try:
         yield mark
     finally:
-        mark.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a disk that cannot be written hides no error
+            mark.unlink(missing_ok=True)
 
 
 def look(text: str, seconds: float = APPEARANCE_SECONDS) -> str:

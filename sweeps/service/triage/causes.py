@@ -16,7 +16,17 @@ _OF_STORAGE = {
     errno.EDQUOT: "has reached its quota",
     errno.EROFS: "has become read-only",
     errno.EIO: "cannot be read or written (input/output error)",
+    errno.ESTALE: "is no longer on its server (stale file handle)",
+    errno.ENOTCONN: "is not connected any more",
 }
+_OF_READING = (errno.EIO, errno.ESTALE, errno.ENOTCONN)
+"""Those that also occur where a file is read."""
+_OF_FOLDER = {
+    errno.ENOENT: "does not exist any more",
+    errno.EACCES: "may not be written any more (permission denied)",
+    errno.EPERM: "may not be written any more (operation not permitted)",
+}
+"""Those that concern one file unless the whole folder cannot be written."""
 _NUMBER = re.compile(r"\(os error (\d+)\)")
 """How libraries in Rust, such as safetensors, report an error of the system."""
 OF_GPU_MEMORY = re.compile(r"cuda.{0,20}out of memory|CUBLAS_STATUS_ALLOC_FAILED", re.IGNORECASE)
@@ -57,19 +67,25 @@ def cause_of(error: BaseException, results: Path) -> Cause | None:
     text = f"{type(error).__name__}: {error}" if isinstance(error, MemoryError | RuntimeError) else ""
     if number == errno.ENOMEM or OF_MEMORY.search(text):
         return Cause.MEMORY
-    if number in _OF_STORAGE and not (number == errno.EIO and place and not place.is_relative_to(results)):
+    is_elsewhere = place is not None and not place.is_relative_to(results)
+    if number in _OF_STORAGE and not (number in _OF_READING and is_elsewhere):
+        return Cause.STORAGE
+    if number in _OF_FOLDER and not is_elsewhere and not os.access(results, os.W_OK):
         return Cause.STORAGE
     return Cause.MACHINE if number or isinstance(error, OSError) or _OF_DEVICE.search(text) else None
 
 
 def storage_reason(error: BaseException, results: Path) -> str:
-    """Which folder cannot be written and why, with the free space, as one line."""
+    """Which folder cannot be written and why, with the free space if it may be full, as one line."""
     if isinstance(error, UnwritableError):
         return str(error)
     number, place = _system_error(error)
     folder = place.parent if place and not place.is_relative_to(results) else results
     subject = "the results folder" if folder == results else "a folder"
-    reason = f"{subject} {_OF_STORAGE.get(number, f'cannot be written ({error})')}: {folder}"
+    known = {**_OF_STORAGE, **_OF_FOLDER}
+    reason = f"{subject} {known.get(number, f'cannot be written ({error})')}: {folder}"
+    if number in known and number != errno.ENOSPC:
+        return reason
     try:
         free = shutil.disk_usage(folder).free
     except OSError:

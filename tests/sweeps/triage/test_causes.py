@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,6 @@ RESULTS = Path("/data/results")
         (InputError(Problem(rule="unreadable", place="/data/results/trials/a", value=errno.EIO)), Cause.STORAGE),
         (InputError(Problem(rule="unreadable", place="/data/stores/a", value=errno.EIO)), Cause.MACHINE),
         (UnwritableError("full"), Cause.STORAGE),
-        (PermissionError(errno.EACCES, "Permission denied", "/data/results/x"), Cause.MACHINE),
         (MemoryError(), Cause.MEMORY),
         (OSError(errno.ENOMEM, "Cannot allocate memory"), Cause.MEMORY),
         (RuntimeError("CUDA error: out of memory"), Cause.MEMORY),
@@ -43,9 +43,22 @@ def test_an_error_has_its_cause(error: Exception, cause: Cause | None) -> None:
     assert cause_of(error, RESULTS) is cause
 
 
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.ENOENT])
+def test_a_folder_that_can_no_longer_be_written_ends_the_sweep_and_one_file_of_it_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    denied = OSError(number, os.strerror(number), str(tmp_path / "trials" / "a"))
+    assert cause_of(denied, tmp_path) is Cause.MACHINE
+    monkeypatch.setattr(os, "access", lambda path, _: path != tmp_path)  # whatever root may do
+    assert cause_of(denied, tmp_path) is Cause.STORAGE
+    assert cause_of(OSError(number, os.strerror(number), "/data/stores/a"), tmp_path) is Cause.MACHINE
+
+
 def test_a_reason_names_the_folder_that_cannot_be_written(tmp_path: Path) -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
     assert str(tmp_path) in storage_reason(full, tmp_path)
     assert str(RESULTS) in storage_reason(full, RESULTS)
+    assert "free" in storage_reason(full, tmp_path)
+    assert "free" not in storage_reason(OSError(errno.EDQUOT, "Disk quota exceeded"), tmp_path)
     elsewhere = OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "x"))
     assert str(tmp_path) in storage_reason(elsewhere, RESULTS)

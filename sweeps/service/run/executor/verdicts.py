@@ -11,6 +11,7 @@ from pathlib import Path
 from storage.fencing import SupersededError
 from sweeps.service.run.worker import Outcome
 from sweeps.service.text import printable, redacted
+from sweeps.service.triage.causes import Cause, cause_of
 from sweeps.service.triage.failures import CRASH, Failure
 from sweeps.service.triage.output import collect, tail
 from sweeps.service.trials import lease, provenance
@@ -39,21 +40,36 @@ def mark_failed(trial: Trial, results: ResultsFolder, reason: str) -> Outcome:
         The outcome in the directory: not failed if the trial is finished or held by another process.
     """
     folder = results.trial(trial.identity)
-    if not folder.result_path(trial.evaluation).exists() and (held := lease.acquire(folder.path)) is not None:
-        with suppress(SupersededError), held:
-            mine = TrialFolder(folder.path, held.writer())
-            with Journal(mine.journal_path, mine.writer) as written:
-                raw = results.output(trial.identity)
-                last = TrialReading(mine).last_status or {}
-                error = Failure.recorded(last) if last.get("status") == State.FAILED else None
-                printed = tail(raw)  # of all processes that have died since the last recorded end
-                known = error or Failure.in_output(printed)
-                facts: dict[str, object] = {} if known is None else {"failure": known.to_dict()}
-                facts |= {"code": provenance.code()} if printed.count(CRASH) >= CRASHES else {}
-                host, pid, said = socket.gethostname(), os.getpid(), printable(redacted(reason))
-                written.status(State.FAILED, reason=said, host=host, pid=pid, evaluation=trial.evaluation, **facts)
-                collect(mine, raw)
+    try:
+        if not folder.result_path(trial.evaluation).exists() and (held := lease.acquire(folder.path)) is not None:
+            with suppress(SupersededError), held:
+                _record_failure(trial, TrialFolder(folder.path, held.writer()), results.output(trial.identity), reason)
+    except PermissionError as error:
+        if cause_of(error, results.path) is Cause.STORAGE:
+            raise
+        return Outcome(State.FAILED, f"{reason}; it cannot be recorded ({error})")  # a directory of another user
     return Outcome(*TrialReading(folder).state(trial.evaluation))
+
+
+def _record_failure(trial: Trial, folder: TrialFolder, raw: Path, reason: str) -> None:
+    """Records a failure in a directory that this process holds.
+
+    Args:
+        trial: the trial.
+        folder: its directory, with the right to write.
+        raw: what its worker processes printed.
+        reason: why it failed.
+    """
+    with Journal(folder.journal_path, folder.writer) as written:
+        last = TrialReading(folder).last_status or {}
+        error = Failure.recorded(last) if last.get("status") == State.FAILED else None
+        printed = tail(raw)  # of all processes that have died since the last recorded end
+        known = error or Failure.in_output(printed)
+        facts: dict[str, object] = {} if known is None else {"failure": known.to_dict()}
+        facts |= {"code": provenance.code()} if printed.count(CRASH) >= CRASHES else {}
+        host, pid, said = socket.gethostname(), os.getpid(), printable(redacted(reason))
+        written.status(State.FAILED, reason=said, host=host, pid=pid, evaluation=trial.evaluation, **facts)
+        collect(folder, raw)
 
 
 def recorded(trial: Trial, results: ResultsFolder, outcome: Outcome) -> Outcome:
