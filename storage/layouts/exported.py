@@ -45,13 +45,9 @@ class Exported(Dataset):
         )
         super().__init__(source, given)
 
-    def survey(self, progress: Progress = no_progress) -> Survey:
-        """Reads and validates every file, including the features.
-
-        Raises:
-            StoreError: the dataset is invalid (all problems).
-        """
-        survey, rate = super().survey(progress), self.options.sample_rate
+    def survey(self, progress: Progress = no_progress, *, values: bool = True) -> Survey:
+        """Reads and validates every file, see `Layout.survey`."""
+        survey, rate = super().survey(progress, values=values), self.options.sample_rate
         metadata = {**self._description.metadata, **({"sample_rate": rate} if rate > 1 else {})}
         times = {name: value for name, value in self._description.times.items() if value is not None}
         return replace(survey, metadata=metadata, times=times)
