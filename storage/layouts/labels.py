@@ -208,7 +208,10 @@ def labels_of_segments(segments: Iterable[Segment], fill: str | None = None) -> 
             message = f"no action at the frames {end} to {start - 1} before this segment"
             problems.append(Problem(rule="missing", place=place, value=[end, start], message=message, hint=hint))
         labels = labels.filled(start, fill or "")
-        labels = Labels((*labels.names, name), (*labels.lengths, max(stop, end) - max(start, end)))
+        if start > end and name == fill:  # the gap before the segment is a part of it
+            labels = labels.filled(stop, name)
+        else:
+            labels = Labels((*labels.names, name), (*labels.lengths, max(stop, end) - max(start, end)))
     if problems:
         raise StoreError(problems)
     return labels

@@ -69,6 +69,13 @@ def test_gaps_are_filled_with_a_chosen_action_only(source, tmp_path):
     assert store.manifest.metadata["fill"] == "SIL"
 
 
+def test_a_gap_beside_a_segment_of_the_action_that_fills_it_is_a_part_of_the_segment(source, tmp_path):
+    rewrite(source, "3-5 SIL", "6-10 pour", "13-20 SIL", "21-22 SIL")
+    store, _ = SUITE.store(source, tmp_path / "store", fill="SIL")
+    record = store.record("v000")
+    assert (record.transcript, record.lengths) == ((0, 1, 0, 0), (5, 5, 10, 10))
+
+
 def test_an_end_beyond_the_features_follows_the_length_policy(source, tmp_path):
     rewrite(source, "1-10 SIL", "11-34 pour")
     problems = SUITE.problems(source, tmp_path)
