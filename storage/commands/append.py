@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import os
 from functools import partial
 
 from storage.commands.command import Subparsers, add_command, reports_problems, show_progress
 from storage.commands.import_ import add_options, dataset_of, times_of
-from storage.errors import EXIT_OK
+from storage.errors import EXIT_OK, Problem, StoreError
 from storage.remote.addresses import local_place, place
 
 _DESCRIPTION = """\
 Appends the videos of a dataset or of another store to a store. They have new names, and the same D, dtype and actions.
 The store is changed atomically: readers that have it open keep the old one. Its files of features are not rewritten."""
+_ITSELF = "is the store that would be appended to"
 _EXAMPLE = """\
 examples:
   %(prog)s stores/gtea data/gtea_more
@@ -37,6 +39,8 @@ def run(args: argparse.Namespace) -> int:
     from storage.editing.appending import with_dataset, with_store
     from storage.editing.edit import edit_in_place, source_store
 
+    if os.path.realpath(args.store) == os.path.realpath(args.source):
+        raise StoreError(Problem(rule="conflict", place=str(args.source), value=str(args.source), message=_ITSELF))
     with source_store(args.source) as source:
         if source is not None:
             change = partial(with_store, source=source, new_actions=args.new_actions)

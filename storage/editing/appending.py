@@ -89,6 +89,7 @@ def with_dataset(
         header=replace(header, vocabulary=vocabulary, background=united_names([header.background, background])),
         pieces=(Piece(store=store, records=tuple(store.catalogue.records())),),
         clips=lambda: _mapped(layout, ids),
+        n_clips=survey.n_videos,
         n_bytes=n_bytes,
         lines=(f"appends {counted(survey.n_videos, 'video')}", *(f"note: {note}" for note in survey.notes)),
     )

@@ -72,10 +72,17 @@ class Piece:
             records.sort(key=lambda record: (record.row_group, record.first_row))
             yield shard, records, len(records) == totals[shard]
 
-    def rewritten(self) -> int:
-        """Returns how many bytes of features are in files from which clips are missing."""
+    def n_bytes(self, folder: Path) -> int:
+        """Returns how many bytes a store in a folder needs for these clips: files from there need none.
+
+        Args:
+            folder: an existing folder.
+        """
         width = self.store.manifest.dim * little_endian(self.store.manifest.dtype).itemsize
-        return sum(record.frames * width for _, records, whole in self.by_shard() if not whole for record in records)
+        here = self.store.path.stat().st_dev == folder.stat().st_dev
+        return sum(
+            record.frames * width for _, records, whole in self.by_shard() if not (whole and here) for record in records
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,13 +93,15 @@ class Edit:
         header: its properties.
         pieces: its clips with features in stores.
         clips: its clips with features elsewhere.
-        n_bytes: size of the features of these.
+        n_clips: number of these.
+        n_bytes: size of their features.
         lines: what changes, for the user.
     """
 
     header: Header
     pieces: tuple[Piece, ...]
     clips: Callable[[], Iterable[Clip]] = tuple
+    n_clips: int = 0
     n_bytes: int = 0
     lines: tuple[str, ...] = ()
 
@@ -111,7 +120,7 @@ class Edit:
         Raises:
             StoreError: damaged features, a store that cannot be written, or one that was replaced meanwhile.
         """
-        check_space(target, self.n_bytes + sum(piece.rewritten() for piece in self.pieces))
+        self.check_space(target)
         with StoreWriter(target, replace=replacing, held=held, **self.header.fields()) as writer:
             for piece in self.pieces:
                 _write_piece(writer, piece, progress)
@@ -121,10 +130,19 @@ class Edit:
                     writer.add_clip(clip)
                 except StoreError as error:
                     problems += error.problems
-                progress("adding clip", done, 0)
+                progress("adding", done, self.n_clips)
             if problems:
                 raise StoreError(problems)
         return writer.conversion
+
+    def check_space(self, target: Path) -> None:
+        """Checks that there is room for the store.
+
+        Raises:
+            StoreError: too little free space.
+        """
+        parent = next(folder for folder in target.resolve().parents if folder.exists())
+        check_space(target, self.n_bytes + sum(piece.n_bytes(parent) for piece in self.pieces))
 
 
 def _write_piece(writer: StoreWriter, piece: Piece, progress: Progress) -> None:
@@ -202,9 +220,11 @@ def edit_in_place(path: Path, change: Callable[[Store], Edit], *, dry_run: bool,
     Raises:
         StoreError: the change is invalid, another process edits the store, or it cannot be written.
     """
-    if dry_run:
-        return change(open_store(path)).lines
     folder = Path(os.path.realpath(path))
+    if dry_run:
+        edit = change(open_store(folder))
+        edit.check_space(folder)
+        return edit.lines
     with locked(folder) as held:
         edit = change(open_store(folder))
         conversion = edit.write(folder, progress, held=held)

@@ -23,7 +23,7 @@ from storage.folders import link_file, locked
 from storage.layouts import no_progress
 from storage.verify import verify_store
 from tests.helpers.refusals import refused
-from tests.storage.helpers import DataSet, change_manifest, clips_of, files_of, flip, write_store
+from tests.storage.helpers import DataSet, clips_of, files_of, flip, rewrite_shards, write_store
 
 LENGTHS = (40, 30, 60, 200, 20, 90, 100, 8)
 PLACES = ("shard", "row_group", "first_row")
@@ -231,13 +231,14 @@ def test_of_two_editors_the_second_is_refused_and_the_first_is_not_disturbed(tmp
         os.waitid(os.P_PID, first.pid, os.WSTOPPED | os.WNOWAIT)
         with refused("busy", place=str(path), n=1, error=StoreError):
             rename(path, "stir=turn")
-        assert main(["append", str(tmp_path / "s"), str(tmp_path / "s"), "--dry-run"]) == 2
+        assert main(["append", str(path), str(write_store(tmp_path / "t", {"w": np.ones((9, 4))}))]) == 2
         assert open_store(path).manifest.vocabulary[1] == "pour"  # readers need no lock
     finally:
         first.send_signal(18)
     assert first.wait(60) == 0
     assert rename(path, "stir=turn").manifest.vocabulary == ("SIL", "fill", "turn")
-    assert left(tmp_path) == ["s"]
+    assert main(["append", str(path), str(path)]) == 2
+    assert left(tmp_path) == ["s", "t"]
 
 
 def test_a_store_that_is_exchanged_under_an_editor_without_a_lock_is_not_overwritten(tmp_path):
@@ -292,15 +293,21 @@ def test_files_are_copied_where_they_cannot_be_linked(tmp_path, monkeypatch):
 def test_too_little_space_is_noticed_before_anything_is_written(tmp_path, monkeypatch):
     path = write_store(tmp_path / "s", clips_of(LENGTHS))
     before = files_of(tmp_path)
-    monkeypatch.setattr(edit.Piece, "rewritten", lambda _: 2**60)
-    with refused("unwritable", place=str(path), n=1, error=StoreError):
-        rename(path, "pour=fill")
+    monkeypatch.setattr(edit.Piece, "n_bytes", lambda *_: 2**60)
+    for dry_run in (True, False):
+        with refused("unwritable", place=str(path), n=1, error=StoreError):
+            edit_in_place(path, lambda store: without(store, ["v000"]), dry_run=dry_run, progress=no_progress)
     assert files_of(tmp_path) == before
 
 
-def test_a_store_with_another_layout_of_its_shards_keeps_them(tmp_path):
-    path = write_store(tmp_path / "s", clips_of(LENGTHS))
-    change_manifest(path, lambda value: value.update(metadata={"note": "é"}))
-    before = inodes(path)
-    assert rename(path, "pour=fill").manifest.metadata == {"note": "é"}
+def test_shards_that_another_tool_has_rewritten_are_kept(tmp_path):
+    path = write_store(tmp_path / "s", clips_of(LENGTHS), metadata={"note": "é"})
+    rewrite_shards(path, compression="zstd", row_group_size=37)
+    before, features = inodes(path), [open_store(path).features(id).tobytes() for id in open_store(path).ids]
+    edit_in_place(
+        path, lambda store: renamed(store, {"pour": "fill"}, merge=False), dry_run=False, progress=no_progress
+    )
+    store = open_store(path)
+    assert store.manifest.metadata == {"note": "é"}
+    assert [store.features(id).tobytes() for id in store.ids] == features
     assert inodes(path) == before
