@@ -1,4 +1,4 @@
-"""Five checks that a user of a GPU runs first: device, bits, memory, speed and a sweep.
+"""Six checks that a user of a GPU runs first: device, bits, resident features, memory, speed and a sweep.
 
 Run as `make gpu` or `python benchmarks/gpu.py [--device cpu] [--only bits speed]`. Each check prints one line with its
 figures and OK or failed. Exit status 0: all are OK; 1: one failed; 2: no GPU.
@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -62,11 +62,21 @@ def check_bits(device: torch.device) -> tuple[bool, str]:
     return is_same, "; ".join(f"{name} {' '.join(found)}" for name, found in digests.items())
 
 
-def digest(name: str, device: torch.device, stop_after: int | None) -> str:
+def check_resident(device: torch.device) -> tuple[bool, str]:
+    """Features that stay on the device and features that are read ahead train the same weights."""
+    choices = [{"training.device_resident": choice} for choice in ("on", "off")]
+    digests = {name: [digest(name, device, None, choice) for choice in choices] for name in BITS}
+    is_same = all(len(set(found)) == 1 for found in digests.values())
+    return is_same, "; ".join(f"{name} {' '.join(found)}" for name, found in digests.items())
+
+
+def digest(
+    name: str, device: torch.device, stop_after: int | None, settings: Mapping[str, object] | None = None
+) -> str:
     """The beginning of the sha256 of a method's weights after 50 steps, resumed after `stop_after` of them."""
     method, recipe = method_named(name), BITS[name] if device.type == "cuda" else "demo"
-    settings = {"training.epochs": 5, "training.progress_videos": 0, "training.labelled": float(name != "mucon")}
-    config = method.recipes[recipe]().with_values(settings)
+    few = {"training.epochs": 5, "training.progress_videos": 0, "training.labelled": float(name != "mucon")}
+    config = method.recipes[recipe]().with_values({**few, **(settings or {})})
     videos = [recording(f"v{i}", device, n_frames=1000 + 200 * i) for i in range(10)]
     with tempfile.TemporaryDirectory() as folder:
         train = partial(method.train, config, videos, VOCABULARY, folder=Path(folder), device=str(device))
@@ -129,6 +139,7 @@ def check_sweep(device: torch.device) -> tuple[bool, str]:
 CHECKS: dict[str, Check] = {
     "device": check_device,
     "bits": check_bits,
+    "resident": check_resident,
     "memory": check_memory,
     "speed": check_speed,
     "sweep": check_sweep,
@@ -151,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             is_good, figures = CHECKS[name](device)
         except Exception as error:  # the other checks are still of use
             is_good, figures = False, " ".join(f"{type(error).__name__}: {error}".split())
-        print(f"{name + ':':<8} {'OK' if is_good else 'failed'}: {figures}", flush=True)
+        print(f"{name + ':':<9} {'OK' if is_good else 'failed'}: {figures}", flush=True)
         failed |= not is_good
     return int(failed)
 

@@ -20,7 +20,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
 
 def test_the_checks_pass_on_a_cpu(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(gpu, "BITS", {"mucon": "demo"})
-    names = ["device", "bits", "memory", "speed"]  # the sweep is what the tests of sweeps run
+    names = ["device", "bits", "resident", "memory", "speed"]  # the sweep is what the tests of sweeps run
     assert gpu.main(["--device", "cpu", "--only", *names]) == 0
     assert lines(capsys) == dict.fromkeys(names, "OK")
     assert "sweep" in gpu.CHECKS

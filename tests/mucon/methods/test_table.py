@@ -297,7 +297,8 @@ def test_a_quick_configuration_trains_one_epoch_without_scores(
 
 def test_a_setting_that_is_not_trained_does_not_identify(method: Method, name: str):
     config = small(name)
-    machine = config.with_values({"training.threads": 3, "training.progress_every": 7, "seed": 9})
+    settings = {"training.threads": 3, "training.progress_every": 7, "training.device_resident": "on", "seed": 9}
+    machine = config.with_values(settings)
     assert method.identifying(machine) == method.identifying(config) == config.trained_differences()
     assert method.identifying(config.override("training.learning_rate", 0.3)) != method.identifying(config)
     assert method.pooling(config) >= 1

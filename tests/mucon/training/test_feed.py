@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
+from mucon import checkpoint
 from mucon.training import feed as feeding
-from mucon.training.feed import Feed
+from mucon.training import loop, train
+from mucon.training.feed import Feed, residence_lines
+from mucon.training_config import TrainingConfig
 from mucon.videos import Video
-from tests.helpers.factories import small_videos
+from tests.helpers.factories import VOCABULARY, small_config, small_videos
+from tests.helpers.refusals import refused
 
 CPU = torch.device("cpu")
 WAYS = {
@@ -90,15 +97,74 @@ def stored_as(dtype: str) -> Video:
 def test_a_gpu_keeps_the_smaller_of_the_stored_and_the_requested_type(
     monkeypatch: pytest.MonkeyPatch, stored: str, wanted: torch.dtype, kept: torch.dtype
 ) -> None:
-    monkeypatch.setattr(feeding, "room", lambda _: 7 * 2 * kept.itemsize)
+    monkeypatch.setattr(feeding, "room", lambda *_: 7 * 2 * kept.itemsize)
     with Feed([stored_as(stored)], META, wanted) as feed:
         assert feed.resident is not None
         assert feed.resident[0].dtype == kept
         assert feed.get(0).dtype == wanted
-    monkeypatch.setattr(feeding, "room", lambda _: 7 * 2 * kept.itemsize - 1)
+    monkeypatch.setattr(feeding, "room", lambda *_: 7 * 2 * kept.itemsize - 1)
     with Feed([stored_as(stored)], META, wanted) as feed:
         assert feed.resident is None
         assert feed.get(0).dtype == wanted
+
+
+def test_a_choice_decides_whether_features_stay_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = 7 * 2 * 2
+    monkeypatch.setattr(feeding, "room", lambda _, choice: {"auto": size - 1, "on": size}[choice])
+    for choice, is_resident in (("auto", False), ("on", True), ("off", False)):
+        with Feed([stored_as("float16")], META, torch.float32, choice=choice) as feed:
+            assert (feed.resident is not None) == is_resident
+    monkeypatch.setattr(feeding, "room", lambda *_: size - 1)
+    with refused("unsupported", "training.device_resident", "on", n=1):
+        Feed([stored_as("float16")], META, torch.float32, choice="on")
+
+
+def test_the_memory_of_the_features_is_printed_for_a_gpu_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeding, "room", lambda *_: 3e9)
+    video = Video("v", 1_000_000, 1000, (0,), None, lambda: np.zeros((1, 1), np.float16))
+    for choice in ("auto", "off"):
+        (line,) = residence_lines([video], META, TrainingConfig(device_resident=choice))
+        assert "2 GB" in line
+        assert ("3 GB" in line, "50%" in line) == (choice == "auto", choice == "auto")
+    with refused("unsupported", "training.device_resident", "on"):
+        residence_lines([video] * 2, META, TrainingConfig(device_resident="on"))
+    assert residence_lines([video], CPU, TrainingConfig(device_resident="on")) == []
+
+
+@pytest.mark.parametrize(("fraction", "auto", "on"), [(1.0, 30e9, 54e9), (0.25, 10e9, 18e9)])
+def test_the_room_on_a_gpu_is_what_is_free_or_what_the_trial_may_use(
+    monkeypatch: pytest.MonkeyPatch, fraction: float, auto: float, on: float
+) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (60e9, 80e9))
+    monkeypatch.setattr(torch.cuda, "get_per_process_memory_fraction", lambda _: fraction)
+    gpu = torch.device("cuda:0")
+    assert (feeding.room(gpu), feeding.room(gpu, "on")) == (auto, pytest.approx(on))
+
+
+def test_kept_features_and_features_read_each_time_train_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights, reads = {}, {}
+    for way in ("resident", "when asked for", "ahead"):
+        count: Counter[str] = Counter()
+        monkeypatch.setattr(loop, "Feed", lambda *given, choice, way=way: Feed(*given, choice=choice, **WAYS[way]))
+        videos = [counted(video, count) for video in small_videos(4)]
+        config = small_config(training__progress_videos=0, training__epochs=3)
+        train(config, videos, VOCABULARY, folder=tmp_path / way, device="cpu")
+        weights[way] = checkpoint.weights_sha256(checkpoint.load(tmp_path / way / "checkpoint").model)
+        reads[way] = set(count.values())
+    assert len(set(weights.values())) == 1
+    assert max(reads["resident"]) < min(reads["when asked for"])
+
+
+def counted(video: Video, count: Counter[str]) -> Video:
+    """A video that counts how often its features are read."""
+
+    def read() -> np.ndarray:
+        count[video.id] += 1
+        return video.read()
+
+    return replace(video, read=read)
 
 
 class Uploads(TorchFunctionMode):
