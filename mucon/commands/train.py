@@ -143,7 +143,7 @@ def _check_folder(folder: Path, *files: str) -> None:
 
 def _print_end(args: argparse.Namespace) -> None:
     """Prints the shares of the background, if the run has them, its checkpoint, and the command that evaluates it."""
-    from mucon.inference.training_facts import background_shares
+    from mucon.inference.background_shares import background_shares
 
     if (shares := background_shares(args.out)) is not None:
         print(shares)

@@ -25,6 +25,7 @@ from mucon.arrays import Bools, Floats, Ints
 from mucon.decoding.alignment import best_lengths
 from mucon.decoding.class_means import class_mean_lengths
 from mucon.decoding.length_priors import Flat, PoissonPerClass
+from mucon.errors import Problem
 
 FARTHEST = 10.0
 """Largest offset in nats, in either direction."""
@@ -35,6 +36,7 @@ ROUNDS = 2
 CLOSE = 0.0025
 """Difference from the stated share at which `offset_of_share` stops."""
 HALVINGS = 40
+RULE = "decoding.background_rule"
 
 
 def lowered(log_probs: NDArray[Any], background: Collection[int], offset: float) -> NDArray[Any]:
@@ -188,3 +190,18 @@ def lowest_score_offset(recordings: Sequence[Observed], offsets: Sequence[float]
 def _first_best(offsets: Sequence[float], value: Callable[[float], float]) -> float:
     values = [value(offset) for offset in offsets]
     return offsets[int(np.argmax(values))]
+
+
+def no_background(rule: str) -> Problem:
+    """The problem of a rule for the background where no action is background."""
+    message, hint = "no action is background", "set decoding.background_rule=offset"
+    return Problem(rule="missing", place=RULE, value=rule, message=message, hint=hint)
+
+
+def no_labels(rule: str) -> Problem:
+    """The problem of a rule for the background without the labels that it needs."""
+    if rule == "labelled":
+        message, hint = "no training recording is labelled", "train with training.labelled above 0"
+    else:
+        message, hint = "no labelled recording was left out of training", "train with --hold-out-validation"
+    return Problem(rule="missing", place=RULE, value=rule, message=message, hint=hint)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from mucon.checkpoint import Checkpoint, TrainingFacts
-from mucon.checkpoint_files import of_run, read
 from mucon.decoding.alignment import best_lengths
 from mucon.decoding.background import (
     Observed,
     likeliest_offset,
     lowest_score_offset,
     most_accurate_offset,
+    no_background,
+    no_labels,
     offset_of_share,
 )
 from mucon.decoding.class_means import class_mean_lengths, frame_shares
@@ -27,7 +27,7 @@ from mucon.decoding.fitted import FittedLengths
 from mucon.decoding.fusion import align
 from mucon.decoding.length_priors import Flat
 from mucon.device import full_precision
-from mucon.errors import InputError, Problem
+from mucon.errors import InputError
 from mucon.inference.predictions import see_given
 from mucon.inference.requests import problems_of_log_probs
 from mucon.videos import Video
@@ -99,15 +99,6 @@ def with_background(
     return dataclasses.replace(facts, background_offsets={**facts.background_offsets, key: offset})
 
 
-def no_labels(rule: str) -> Problem:
-    """The problem of a rule for the background without the labels that it needs."""
-    if rule == "labelled":
-        message, hint = "no training recording is labelled", "train with training.labelled above 0"
-    else:
-        message, hint = "no labelled recording was left out of training", "train with --hold-out-validation"
-    return Problem(rule="missing", place="decoding.background_rule", value=rule, message=message, hint=hint)
-
-
 def check_background(background: Sequence[int], decoding: DecodingConfig) -> None:
     """Checks that a rule for the background has a background.
 
@@ -115,9 +106,7 @@ def check_background(background: Sequence[int], decoding: DecodingConfig) -> Non
         InputError: the actions have none.
     """
     if decoding.background_rule != "offset" and not background:
-        place, value = "decoding.background_rule", decoding.background_rule
-        message, hint = "no action is background", "set decoding.background_rule=offset"
-        raise InputError(Problem(rule="missing", place=place, value=value, message=message, hint=hint))
+        raise InputError(no_background(decoding.background_rule))
 
 
 @full_precision()
@@ -155,47 +144,3 @@ def _seen(
         if problems:
             raise InputError(InputError(problems).under(video.id))
         yield video, values, lengths
-
-
-GAP = 0.1
-"""Difference of the two shares of the background from which on training warns."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class BackgroundShares:
-    """Shares of the background in the training frames, by the trained network; no label is needed to compare them.
-
-    Attributes:
-        aligned: in the network's own alignments.
-        posterior: mean probability.
-    """
-
-    aligned: float
-    posterior: float
-
-    def __str__(self) -> str:
-        own, mean = f"{100 * self.aligned:.0f}", f"{100 * self.posterior:.0f}"
-        return f"background: {own} % of the frames by its own alignment, {mean} % by its mean posterior"
-
-    def problem(self) -> Problem | None:
-        """A gap between the two, which is a sign that the network gives the background too many or too few frames."""
-        if abs(self.aligned - self.posterior) <= GAP:
-            return None
-        value = (round(self.aligned, 3), round(self.posterior, 3))
-        message = f"{self.aligned:.2f} of the frames are aligned to it, but its mean posterior is {self.posterior:.2f}"
-        hint = "compare decoding.background_offset=1, or state its share with decoding.background_rule=share"
-        return Problem(rule="mismatch", place="background", value=value, message=message, hint=hint)
-
-
-def background_shares(folder: Path) -> BackgroundShares | None:
-    """The shares by the checkpoint of a run; None without a background, or if the checkpoint does not know them.
-
-    Raises:
-        InputError: no checkpoint, or damaged files.
-    """
-    saved = read(of_run(folder))
-    facts = None if saved.facts is None else TrainingFacts.from_dict(saved.facts)
-    background = saved.vocabulary.background_ids
-    if facts is None or not facts.mean_posteriors or not background:
-        return None
-    return BackgroundShares(*(sum(one[n] for n in background) for one in (facts.frame_shares, facts.mean_posteriors)))

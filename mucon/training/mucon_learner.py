@@ -17,12 +17,13 @@ from mucon.checkpoint import Checkpoint, Progress, TrainingFacts
 from mucon.checkpoint_files import Saved, load_weights, parsing
 from mucon.config import TrainConfig
 from mucon.configuration import DEFAULT_METHOD
+from mucon.decoding.background import no_labels
 from mucon.decoding.config import DecodingConfig
 from mucon.device import choose_device, usable_precision
 from mucon.errors import DataWarning, InputError, Problem
 from mucon.identity.trained_on import TrainedOn
 from mucon.inference.predictions import predict, see_given
-from mucon.inference.training_facts import check_background, no_labels, training_facts, with_background
+from mucon.inference.training_facts import check_background, training_facts, with_background
 from mucon.model import MuConNetwork, NetworkSize, build_model
 from mucon.segments import Segmentation
 from mucon.training.extras import Extras

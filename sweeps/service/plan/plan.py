@@ -13,6 +13,7 @@ from mucon.errors import InputError, Problem, nearest, some
 from mucon.methods import method_named
 from mucon.videos import ScoredPart, scored_part
 from storage import open_store
+from sweeps.service.plan.background import check_rules
 from sweeps.service.plan.cells import Cell, RowConfigs, expand, precision_problems, row_configs, settings_by_method
 from sweeps.service.plan.recordings import (
     SplitData,
@@ -237,12 +238,10 @@ def _part_from_dict(value: Mapping[str, Any]) -> Part:
     for identity in {part for cell in cells for part in (cell.identity, cell.evaluation)}:
         if not is_identity(identity):
             raise ValueError(f"no identity of a trial: {identity!r}")
-    settings = list(value.get("settings", ()))
-    if misfit(settings, [{}]) or len(settings) not in (0, len(rows)):
-        raise ValueError("settings: expected one mapping per row")
-    facts = list(value.get("facts", ()))
-    if misfit(facts, [{}]) or len(facts) not in (0, len(rows)):
-        raise ValueError("facts: expected one mapping per row")
+    settings, facts = list(value.get("settings", ())), list(value.get("facts", ()))
+    for name, given in {"settings": settings, "facts": facts}.items():
+        if misfit(given, [{}]) or len(given) not in (0, len(rows)):
+            raise ValueError(f"{name}: expected one mapping per row")
     return Part(
         experiment=experiment,
         cells=cells,
@@ -318,6 +317,7 @@ def make_plan(
     ]
     stored = as_stored(asked, results)
     rows = [row_configs(table, partial(base, table), given) for table in tables]
+    check_rules(rows, opened.manifest.background, part)
     trials = linked({trial.key: trial for cells in stored for trial in cells.values()})
     plan = Plan(
         name=experiment.name,

@@ -22,6 +22,7 @@ from mucon.checkpoint_files import WEIGHTS, writer_of
 from mucon.device import choose_device, usable_precision
 from mucon.errors import Diverged, InputError, Interrupted, Problem
 from mucon.evaluation import Evaluation, evaluate
+from mucon.inference.background_shares import background_shares
 from mucon.method import Predictor
 from mucon.methods import method_named
 from mucon.training_config import CHECKPOINT_SECONDS
@@ -276,8 +277,6 @@ class _Attempt:
 
     def _train(self, store: Store) -> tuple[Predictor, str]:
         """Trains, and returns the predictor and the digest of its weights."""
-        from mucon.inference.training_facts import background_shares  # it imports torch
-
         method = method_named(self.trial.method)
         take_up(self.trial, self.folder, self.journal)
         method.train(

@@ -16,12 +16,8 @@ from mucon.decoding.config import DecodingConfig
 from mucon.decoding.fusion import background_offset
 from mucon.evaluation import evaluate
 from mucon.inference import MuConPredictor, align_transcript, predict
-from mucon.inference.training_facts import (
-    BackgroundShares,
-    background_shares,
-    observed,
-    training_facts,
-)
+from mucon.inference.background_shares import BackgroundShares, background_shares
+from mucon.inference.training_facts import observed, training_facts
 from mucon.training import train
 from mucon.vocabulary import Vocabulary
 from tests.helpers.factories import VOCABULARY, small_config, small_videos

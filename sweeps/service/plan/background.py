@@ -1,0 +1,45 @@
+"""Rows whose rule for the background cannot be followed on a store are refused before anything is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mucon.decoding.background import no_background, no_labels
+from mucon.errors import InputError, Problem, some
+from mucon.method import training_of
+from mucon.methods import method_named
+from mucon.videos import ScoredPart
+from sweeps.service.plan.cells import RowConfigs
+
+
+def check_rules(tables: Sequence[RowConfigs], background: Sequence[str], part: ScoredPart) -> None:
+    """Checks that each row of some tables can have the background that it asks for.
+
+    Args:
+        tables: the rows.
+        background: names of the background actions.
+        part: the scored part; a sweep over the test part leaves no training recording out.
+
+    Raises:
+        InputError: one problem per rule and reason, with the names of the rows.
+    """
+    found: dict[Problem, list[str]] = {}
+    for rows in tables:
+        for row, config in rows:
+            decoding = method_named(row.method).decoding(config)
+            rule = "offset" if decoding is None else decoding.background_rule
+            lacks_labels = rule == "labelled" and training_of(config).labelled == 0
+            if rule != "offset" and not background:
+                found.setdefault(no_background(rule), []).append(row.name)
+            elif lacks_labels or (rule == "held_out" and part == "test"):
+                found.setdefault(no_labels(rule), []).append(row.name)
+    if found:
+        raise InputError([_of_rows(problem, names) for problem, names in found.items()])
+
+
+def _of_rows(problem: Problem, names: Sequence[str]) -> Problem:
+    message = f"{problem.message}, for the rows {some([repr(name) for name in names])}"
+    return Problem(
+        rule=problem.rule, place=problem.place, value=problem.value, message=message,
+        hint=f"{problem.hint}, or leave these rows out with --rows",
+    )  # fmt: skip
