@@ -6,6 +6,7 @@ Importing this module takes seconds; `Tracker.open` does it.
 from __future__ import annotations
 
 import contextlib
+import ssl
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -306,13 +307,18 @@ class Client:
 
 def _said(error: BaseException) -> str:
     """What an error says, without secrets; of a broken connection only that, as its text has two addresses."""
-    cause: BaseException | None = error
-    while cause is not None:
+    causes = [error]
+    while cause := causes[-1].__cause__ or causes[-1].__context__:
+        causes.append(cause)
+    untrusted = [cause.verify_message for cause in causes if isinstance(cause, ssl.SSLCertVerificationError)]
+    if untrusted:
+        trusts = "MLFLOW_TRACKING_SERVER_CERT_PATH names the certificates to trust"
+        return f"its certificate is not trusted: {untrusted[0]}; {trusts}"
+    for cause in causes:
         if isinstance(cause, requests.exceptions.Timeout):
             return "no answer in time"
         if isinstance(cause, requests.exceptions.ConnectionError):
             return "the connection was refused or broken"
-        cause = cause.__cause__ or cause.__context__
     return redacted(str(error)) or type(error).__name__
 
 
