@@ -139,6 +139,47 @@ def test_a_closed_terminal_ends_a_sweep_whose_worker_hangs_within_a_minute(tiny_
 
 
 @contextlib.contextmanager
+def no_memory() -> Iterator[Path]:
+    """A control group in which every page is one too many: the kernel kills a process that is moved there."""
+    v1, v2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
+    root, limit = (v1, "memory.limit_in_bytes") if v1.is_dir() else (v2, "memory.max")
+    group = root / f"mucon-{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / limit).write_text("0")
+    except OSError as error:
+        pytest.skip(f"no control group with a limit of memory can be made ({error})")
+    try:
+        yield group / "cgroup.procs"
+    finally:
+        small.wait_until(lambda: not (group / "cgroup.procs").read_text())
+        group.rmdir()
+
+
+def test_a_worker_that_the_kernel_kills_for_its_memory_runs_once_more_with_more_and_then_fails_with_advice(
+    tiny_store: Path, tmp_path: Path
+) -> None:
+    results, log = tmp_path / "results", tmp_path / "log"
+    script = small.own_script(tmp_path, "starved", {"box": {"mask.shape": "box"}})
+    line = small.command(script, tiny_store, results, "--cpus-per-trial", "1")
+    with no_memory() as group, small.started([*line, "--set", "training.epochs=500"], log) as driver:
+        killed = []
+        for _ in range(2):
+            small.wait_until(lambda: trained(results) > 0 and worker_of(results) not in killed)
+            killed.append(worker_of(results))
+            before = trained(results)
+            small.wait_until(lambda before=before: trained(results) > before)
+            group.write_text(str(killed[-1]))
+            small.wait_until(lambda: not Path(f"/proc/{killed[-1]}").exists())
+        assert driver.wait(120) == 3
+    output = log.read_text()
+    assert output.count("out of memory: its worker process was killed") >= 2
+    assert "runs once more with" in output
+    assert "--cpus-per-trial" in output
+    assert [said[-1] for said in small.statuses(results).values()] == ["failed"]
+
+
+@contextlib.contextmanager
 def small_disk(folder: Path) -> Iterator[Path]:
     """A file system of 100 MB in memory."""
     folder.mkdir()
