@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from storage.format.schema import VIDEOS_SCHEMA
 from storage.names import normal
 
 IntArray = NDArray[np.int64]
+_FEW_NAMES = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,11 +147,8 @@ class Catalogue:
         return problems
 
     def _check_order(self, names: pa.Array) -> None:
-        import pyarrow.compute as pc
-
-        ascending = pc.less(names[:-1], names[1:])
-        if len(names) > 1 and not pc.all(ascending).as_py():
-            row = pc.index(ascending, False).as_py()
+        row = _descent(names)
+        if row is not None:
             before, after = names[row].as_py(), names[row + 1].as_py()
             message = f"ids are not distinct and sorted, {after!r} follows {before!r}"
             raise StoreError(
@@ -225,9 +224,9 @@ class Catalogue:
             StoreError: unknown clip.
         """
         column = self._read((name,))[name]
-        if videos is not None:
-            column = column.take(pa.array([self.index(video) for video in videos], pa.int64()))
-        return list(column.to_pylist())
+        if videos is None:
+            return list(column.to_pylist())
+        return [column[self.index(video)].as_py() for video in videos]  # `take` imports pandas
 
     def parts(self) -> dict[str, tuple[str, ...]]:
         """Returns the sorted ids of each split part, such as `1:train`."""
@@ -252,6 +251,16 @@ def _record(row: dict[str, Any]) -> Record:
     for name in ("transcript", "lengths", "splits"):
         plain[name] = None if plain[name] is None else tuple(plain[name])
     return Record(**plain, statistics=statistics)
+
+
+def _descent(names: pa.Array) -> int | None:
+    """Returns the first row of which the next name is not larger; None if the names ascend."""
+    if len(names) <= _FEW_NAMES:
+        return next((row for row, (name, after) in enumerate(pairwise(names.to_pylist())) if name >= after), None)
+    import pyarrow.compute as pc  # its import takes longer than a loop over few names
+
+    row: int = pc.index(pc.less(names[:-1], names[1:]), False).as_py()
+    return None if row < 0 else row
 
 
 def _shard_rows(shard: IntArray, row_group: IntArray, first_row: IntArray, frames: IntArray) -> IntArray:

@@ -27,8 +27,7 @@ from storage.layouts.checks import extracted, option_problems, sampling_problems
 from storage.layouts.findings import Findings
 from storage.layouts.labels import Labels, Occurrence, fitted
 from storage.layouts.mapping import read_mapping, vocabulary_of
-from storage.layouts.rates import common_rates
-from storage.layouts.shapes import dim_problems, orientation_of, widest_dtype
+from storage.layouts.shapes import common_rates, dim_problems, orientation_of, widest_dtype
 from storage.layouts.splits import Splits, absent_actions, read_splits
 from storage.layouts.text import Names, find_files, other_files
 from storage.layouts.transcripts import FOLDER, length_problems

@@ -1,9 +1,10 @@
-"""Shapes and dtypes of the feature files of a dataset: the dtype of all, the time axis, and files that differ."""
+"""Shapes and dtypes of the feature files of a dataset: the dtype of all, the time axis, and files that differ, the rates of labels."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,7 +12,11 @@ from storage.constants import DTYPES
 from storage.errors import Problem, StoreError, some
 from storage.feature_files.content import Header
 from storage.layouts import ORIENTATIONS, Orientation
-from storage.layouts.rates import common_rates
+
+_RATES = frozenset(Fraction(a, b) for a in range(1, 7) for b in range(1, 7)) | {
+    rate for n in (8, 10, 12, 15, 16, 20, 24, 25, 30, 32) for rate in (Fraction(n), Fraction(1, n))
+}
+"""Frames of features per label that occur in practice."""
 
 
 def widest_dtype(headers: Mapping[str, Header]) -> str:
@@ -107,3 +112,23 @@ def dim_problems(
         for video, shape in shapes.items()
         if shape[axis] != dim
     }
+
+
+def common_rates(counts: Sequence[tuple[int, int]]) -> set[Fraction]:
+    """Returns the simple numbers of frames per label that explain all counts; the end may be rounded either way.
+
+    Args:
+        counts: frames and labels of each clip.
+
+    >>> common_rates([(40, 10), (41, 11)]), common_rates([(300, 7), (200, 7)])
+    ({Fraction(4, 1)}, set())
+    """
+    return {rate for rate in _RATES if counts and all(_explains(rate, *count) for count in counts)}
+
+
+def _explains(rate: Fraction, frames: int, labels: int) -> bool:
+    by_labels, by_frames = labels * rate, frames / rate
+    return frames in (math.floor(by_labels), math.ceil(by_labels)) or labels in (
+        math.floor(by_frames),
+        math.ceil(by_frames),
+    )

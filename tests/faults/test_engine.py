@@ -173,7 +173,7 @@ def test_a_worker_that_the_kernel_kills_for_its_memory_runs_once_more_with_more_
             small.wait_until(lambda: not Path(f"/proc/{killed[-1]}").exists())
         assert driver.wait(120) == 3
     output = log.read_text()
-    assert output.count("out of memory: its worker process was killed") >= 2
+    assert output.count("out of memory: ") >= 2
     assert "runs once more with" in output
     assert "--cpus-per-trial" in output
     assert [said[-1] for said in small.statuses(results).values()] == ["failed"]
