@@ -88,7 +88,7 @@ class Survey:
         notes: messages for the user about assumptions, changes and suspicious data.
         metadata: facts about the import that the store keeps.
         sample_rate: each frame of the store stands for this many frames of the files.
-        times: fps, window, stride and offset of the feature files, as far as the dataset tells them.
+        times: fps, window, stride and offset of the feature files, as far as the dataset has them.
     """
 
     dim: int

@@ -1,4 +1,4 @@
-"""Shapes and dtypes of the feature files of a dataset: the dtype of all, the time axis, and files that differ, the rates of labels."""
+"""Feature files of a dataset: the dtype of all, the time axis, frame rates, and files of another shape."""
 
 from __future__ import annotations
 
