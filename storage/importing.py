@@ -49,8 +49,8 @@ def import_data(
     Args:
         layout: dataset to import.
         target: folder of the new store.
-        times: any of fps, window, stride and offset of the feature files, see `StoreWriter`; default: those of the
-            dataset. If the layout keeps every K-th frame, the store has 1/K of the fps and K times the stride.
+        times: any of fps, window, stride and offset of the feature files, see `StoreWriter`; default: those that the
+            dataset contains. If the layout keeps every K-th frame, the store has 1/K of the fps and K times the stride.
         replace: whether to replace an existing store at `target`.
         limits: sizes at which row groups and shards are closed.
         progress: called for each clip that is written, and for each that is checked if the dataset is invalid.

@@ -84,6 +84,7 @@ class Dataset(ABC):
         self._orientation: Orientation = "TxD"
         self._actions: dict[str, int] = {}
         self._annotations = Annotations()
+        self._shapes_found: dict[str, tuple[int, ...]] = {}
         self._clips: dict[str, _SurveyedClip] = {}
         self._splits = Splits()
 
@@ -109,6 +110,7 @@ class Dataset(ABC):
         findings = self.findings = Findings()
         self._find_features()
         headers = findings.read_all(self.paths, lambda path: read_header(path, self.options.key))
+        self._shapes_found = {video: header.shape for video, header in headers.items()}
         vocabulary = self._read_annotations()
         self._check_length_options()
         dtype, dim = self._shapes(headers)
@@ -248,7 +250,16 @@ class Dataset(ABC):
         return dtype, dim
 
     def _features(self, video: str, n_frames: int | None) -> NDArray[Any]:
+        """Opens the features of a clip.
+
+        Raises:
+            StoreError: see `open_features`; the array has another shape than at the beginning of the survey.
+        """
         array = open_features(self.paths[video], self.options.key)
+        if array.shape != self._shapes_found[video]:
+            message, hint = f"changed during the import from shape {list(self._shapes_found[video])}", "import it again"
+            place = str(self.paths[video])
+            raise StoreError(Problem(rule="state", place=place, value=list(array.shape), message=message, hint=hint))
         return (array.T if self._orientation == "DxT" else array)[:n_frames]
 
     def _value_problems(self, video: str, dtype: str) -> list[Problem]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from storage import StoreError
+from storage.layouts.ms_tcn import MsTcn
 from tests.helpers.refusals import refused
 from tests.storage.helpers import DataSet, files_of, write_store
 from tests.storage.layouts.helpers import facts_of, imported, problems_of
@@ -67,6 +68,19 @@ def test_an_existing_store_is_refused_before_the_dataset_is_read(tmp_path):
     with refused("exists", place=str(tmp_path / "store"), n=1, error=StoreError):
         imported(tmp_path / "nowhere", tmp_path)
     assert files_of(tmp_path / "store") == before
+
+
+@pytest.mark.parametrize("change", [lambda a: a[:-3], lambda a: np.vstack([a, a]), lambda a: a[:, :-1]])
+@pytest.mark.parametrize("values", [True, False])
+def test_a_file_that_changes_during_the_import_is_named(tmp_path, change, values):
+    data = DataSet.example()
+    dataset = MsTcn(data.write(tmp_path / "src"))
+    dataset.survey(values=values)
+    path = tmp_path / "src" / "features" / "v002.npy"
+    features = change(data.features["v002"])
+    np.save(path, features)
+    with refused("state", place=str(path), value=list(features.shape), n=1, error=StoreError):
+        list(dataset.clips())
 
 
 def test_invalid_options_are_reported_first(tmp_path):
