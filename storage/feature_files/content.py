@@ -166,11 +166,11 @@ def checked(path: Path, header: Header) -> Header:
     """Returns the header of an array that is to be unpacked into memory.
 
     Raises:
-        StoreError: an array of something else than numbers, or a larger one than a clip may be.
+        StoreError: an array of something else than real numbers, or a larger one than a clip may be.
     """
-    if header.dtype.kind not in "biufc":
-        value, expected = str(header.dtype), "an array of numbers"
-        hint = "save it as an array of numbers; Python objects are never unpickled"
+    if header.dtype.kind not in "biuf":
+        value, expected = str(header.dtype), "an array of real numbers"
+        hint = "save it as an array of real numbers; Python objects are never unpickled"
         raise StoreError(Problem(rule="type", place=str(path), value=value, expected=expected, hint=hint))
     size = math.prod(header.shape) * header.dtype.itemsize
     if size > MAX_CLIP_BYTES:
