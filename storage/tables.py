@@ -29,7 +29,8 @@ def rows_of(path: Path, columns: Sequence[str], problems: list[Problem]) -> list
         message = f"cannot read a CSV file in UTF-8: {error}"
         problems.append(Problem(rule="unreadable", place=str(path), message=message))
         return []
-    if found := column_problems(f"{path}:1", names, columns):
+    hint = "separate columns by commas" if len(names) == 1 else ""
+    if found := column_problems(f"{path}:1", names, columns, hint):
         problems += found
         return []
     complete = []
@@ -44,8 +45,15 @@ def rows_of(path: Path, columns: Sequence[str], problems: list[Problem]) -> list
     return complete
 
 
-def column_problems(place: str, names: Sequence[str], columns: Sequence[str]) -> list[Problem]:
-    """Reports columns of a table that occur twice, and required columns that are missing."""
+def column_problems(place: str, names: Sequence[str], columns: Sequence[str], hint: str = "") -> list[Problem]:
+    """Reports columns of a table that occur twice, and required columns that are missing.
+
+    Args:
+        place: file and line of the names.
+        names: columns of the table.
+        columns: required columns.
+        hint: why columns may be missing.
+    """
     repeated = sorted({name for name in names if name and names.count(name) > 1})
     if repeated:
         message = f"duplicate columns: {', '.join(repeated)}"
@@ -54,7 +62,6 @@ def column_problems(place: str, names: Sequence[str], columns: Sequence[str]) ->
     if not missing:
         return []
     message = f"missing columns: {', '.join(missing)}"
-    hint = "separate columns by commas" if len(names) == 1 else ""
     return [Problem(rule="missing", place=place, value=missing, message=message, hint=hint)]
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _IMPORT = f"""\
 Imports a dataset of feature files and annotations. The layout is recognised by its files, or chosen by --layout:
 
-{chr(10).join(f"  {row.name:<20} {row.summary}" for row in LAYOUTS)}
+{chr(10).join(f"  {row.name:<20} {row.summary}{'' if row.verified else '; unverified'}" for row in LAYOUTS)}
 
 In all layouts, features are [T D] or [D T], one file per video, and folders may be nested. Feature files end with
 {", ".join(SUFFIXES)}. mapping.txt has lines `ID NAME`; without it, the names

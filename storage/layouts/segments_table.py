@@ -33,6 +33,7 @@ _FRAMES, _TIMES = ("start_frame", "end_frame"), ("start", "end")
 _ENOUGH = 3
 """Gaps of one frame after which ends are taken for last frames."""
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?", re.IGNORECASE | re.ASCII)
+_OTHERS = ("group", "subject", "activity", "split")
 _PART = re.compile(r"[^:\s]+:[^:\s]+")
 
 
@@ -59,6 +60,8 @@ class SegmentsTable(Dataset):
         problems: list[Problem] = []
         table, rows = self._rows(problems)
         times = self._times(table, rows, problems)
+        if ignored := sorted(set(rows[0][1] if rows else ()) - {*_COLUMNS, *_FRAMES, *_TIMES, *_OTHERS}):
+            findings.notes.append(f"{table}: ignored columns: {', '.join(ignored)}")
         by_name: dict[str, Rows] = {}
         for place, row in rows:
             problems += [

@@ -117,7 +117,7 @@ LAYOUTS = (
     ),
     Row(
         name="hollywood-extended",
-        summary="as ms-tcn, transcripts/NAME.txt without the background; unverified, only by --layout",
+        summary="as ms-tcn, transcripts/NAME.txt without the background; only by --layout",
         needs="features/ and groundTruth/, and --layout",
         sign=lambda _: "",
         made_by="ms_tcn:HollywoodExtended",

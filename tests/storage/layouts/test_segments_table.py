@@ -59,10 +59,11 @@ def test_seconds_are_rounded_to_the_nearest_frame_and_neighbours_stay_neighbours
 
 
 def test_groups_activities_and_splits_are_columns(source, tmp_path):
-    head = "video,action,start_frame,end_frame,subject,group,activity,split"
-    rows = ("v000,SIL,0,20,p1,g1,tea,1:train 2:test", "v000,pour,20,30,p1,g1,tea,1:train 2:test")
-    table(source, *rows, "v001,stir,0,41,p2,,,1:test", head=head)
-    store, _ = SUITE.store(source, tmp_path / "store")
+    head = "video,action,start_frame,end_frame,subject,group,activity,split,camera"
+    rows = ("v000,SIL,0,20,p1,g1,tea,1:train 2:test,c", "v000,pour,20,30,p1,g1,tea,1:train 2:test,c")
+    table(source, *rows, "v001,stir,0,41,p2,,,1:test,c", head=head)
+    store, notes = SUITE.store(source, tmp_path / "store")
+    assert noted(notes, "ignored columns: camera")
     first, second = store.record("v000"), store.record("v001")
     assert (first.group, first.activity, first.splits) == ("g1", "tea", ("1:train", "2:test"))
     assert (second.group, second.activity, second.splits) == ("p2", None, ("1:test",))
