@@ -1,1 +1,1 @@
-"""Stores as datasets that other programs read: layouts out."""
+"""Stores as datasets that other programs read, and such datasets as a layout of imports."""

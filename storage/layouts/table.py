@@ -31,7 +31,7 @@ class Row:
         summary: its files, in a line.
         needs: what a folder must contain, in words.
         sign: by what it is recognised.
-        made_by: module and class, such as `ms_tcn:MsTcn`.
+        made_by: module and class, such as `ms_tcn:MsTcn`; modules of other rooms with their full name.
         verified: whether it was tried on a dataset of its authors.
         certain: whether a folder with this sign has no other layout, whatever else it contains.
     """
@@ -47,7 +47,9 @@ class Row:
     def make(self, source: Path, options: ImportOptions) -> Dataset:
         """Returns a dataset in this layout."""
         module, name = self.made_by.split(":")
-        dataset: Dataset = getattr(import_module(f"storage.layouts.{module}"), name)(source, options)
+        dataset: Dataset = getattr(import_module(module if "." in module else f"storage.layouts.{module}"), name)(
+            source, options
+        )
         return dataset
 
 
@@ -128,7 +130,7 @@ LAYOUTS = (
         summary="what `store export` writes: ms-tcn, and store.json with the rest",
         needs="features/ and store.json",
         sign=lambda source: FILE if Description.is_at(source) else "",
-        made_by="exported:Exported",
+        made_by="storage.exporting.layout:Exported",
         certain=True,
     ),
 )
