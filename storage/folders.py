@@ -231,7 +231,7 @@ def check_space(target: Path, n_bytes: int) -> None:
     parent = next(folder for folder in Path(os.path.realpath(target)).parents if folder.exists())
     free = shutil.disk_usage(parent).free
     if n_bytes > free:
-        message = f"needs {n_bytes / 1e9:.3g} GB, {free / 1e9:.3g} GB are free"
+        message = f"needs {n_bytes / 1e6:,.1f} MB, {free / 1e6:,.1f} MB are free"
         hint = "free some space or choose another path"
         raise StoreError(Problem(rule="unwritable", place=str(target), value=free, message=message, hint=hint))
 

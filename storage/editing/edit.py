@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -10,13 +11,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 
-from storage.constants import MANIFEST, RESTORE_HINT
-from storage.errors import Problem, StoreError, counted
+import pyarrow.parquet as pq
+
+from storage.constants import MANIFEST, RESTORE_HINT, VIDEOS
+from storage.errors import Problem, StoreError, counted, some
 from storage.folders import check_space, locked
 from storage.format.arrays import Conversion
 from storage.format.manifest import Manifest
 from storage.format.records import Record
-from storage.format.schema import little_endian
+from storage.format.schema import VIDEOS_SCHEMA, little_endian
 from storage.format.shards import as_bytes
 from storage.layouts import Clip, Progress
 from storage.reader import Store, open_store
@@ -135,6 +138,11 @@ class Edit:
                 raise StoreError(problems)
         return writer.conversion
 
+    @property
+    def all_lines(self) -> tuple[str, ...]:
+        """The lines, and notes about what an edit does not keep."""
+        return (*self.lines, *(line for piece in self.pieces for line in _unknown_lines(piece.store)))
+
     def check_space(self, target: Path) -> None:
         """Checks that there is room for the store.
 
@@ -224,12 +232,23 @@ def edit_in_place(path: Path, change: Callable[[Store], Edit], *, dry_run: bool,
     if dry_run:
         edit = change(open_store(folder))
         edit.check_space(folder)
-        return edit.lines
+        return edit.all_lines
     with locked(folder) as held:
         edit = change(open_store(folder))
+        lines = edit.all_lines
         conversion = edit.write(folder, progress, held=held)
     rounded = conversion.relative or conversion.absolute_below
-    return (*edit.lines, conversion.line(edit.header.dtype)) if rounded else edit.lines
+    return (*lines, conversion.line(edit.header.dtype)) if rounded else lines
+
+
+def _unknown_lines(store: Store) -> Iterator[str]:
+    """Yields notes about additions of other programs to a store, which readers ignore and writers do not know."""
+    path = store.path / MANIFEST
+    keys = set(json.loads(path.read_bytes())) - set(json.loads(store.manifest.to_json()))
+    columns = set(pq.read_schema(store.path / store.manifest.videos.file).names) - set(VIDEOS_SCHEMA.names)
+    for kind, names in ((f"keys of {MANIFEST}", keys), (f"columns of {VIDEOS}", columns)):
+        if names:
+            yield f"note: {store.address}: unknown {kind} are not kept: {some(sorted(names))}"
 
 
 def kept_lines(pieces: Iterable[Piece]) -> Iterator[str]:

@@ -61,6 +61,7 @@ def merge_stores(
             store = open_store(place) if dry_run else stack.enter_context(source_store(place))
             stores.append(store or open_store(place))  # which says what is missing
         edit = united(stores)
+        edit.check_space(target)
         if not dry_run:
             edit.write(target, progress, replacing=replace)
-    return edit.lines
+        return edit.all_lines

@@ -23,7 +23,7 @@ from storage.folders import link_file, locked
 from storage.layouts import no_progress
 from storage.verify import verify_store
 from tests.helpers.refusals import refused
-from tests.storage.helpers import DataSet, clips_of, files_of, flip, rewrite_shards, write_store
+from tests.storage.helpers import DataSet, change_manifest, clips_of, files_of, flip, rewrite_shards, write_store
 
 LENGTHS = (40, 30, 60, 200, 20, 90, 100, 8)
 PLACES = ("shard", "row_group", "first_row")
@@ -311,3 +311,11 @@ def test_shards_that_another_tool_has_rewritten_are_kept(tmp_path):
     assert store.manifest.metadata == {"note": "é"}
     assert [store.features(id).tobytes() for id in store.ids] == features
     assert inodes(path) == before
+
+
+def test_additions_of_other_programs_that_an_edit_drops_are_noted(tmp_path):
+    path = write_store(tmp_path / "s", clips_of([4, 5]))
+    change_manifest(path, lambda value: value.update(colour="red"))
+    lines = edit_in_place(path, lambda store: without(store, ["v000"]), dry_run=True, progress=no_progress)
+    assert sum("colour" in line for line in lines) == 1
+    assert not any("columns" in line for line in lines)
