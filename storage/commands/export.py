@@ -22,7 +22,7 @@ Writes a store as a dataset that other programs read:
 
 `store import DIR STORE` makes the same store again. The folder is written atomically."""
 _EXAMPLE = """\
-example:
+examples:
   %(prog)s stores/gtea data/gtea --layout ms-tcn"""
 
 

@@ -180,7 +180,7 @@ def _check_unchanged(store: Store) -> None:
 
 
 def _copy_clip(writer: StoreWriter, store: Store, record: Record) -> None:
-    features = store.features(store.ids[store.catalogue.index(record.id)])
+    features = store.features(record.id)
     if (digest := sha256(as_bytes(features)).hexdigest()) != record.sha256:
         place, message = f"{store.path}: {record.id}", "features fail their checksum"
         raise StoreError(Problem(rule="damaged", place=place, value=digest, message=message, hint=RESTORE_HINT))

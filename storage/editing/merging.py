@@ -49,12 +49,13 @@ def merge_stores(
     ]
     if len(names) < 2:
         problems.append(Problem(rule="missing", place="STORE", value=len(names), expected="at least two stores"))
-    if os.path.realpath(target) in names:
-        message, hint = "is one of the merged stores", "choose another path; `store append` changes a store in place"
+    folder = Path(os.path.realpath(target))
+    if any(folder.is_relative_to(name) or Path(name).is_relative_to(folder) for name in names):
+        message, hint = "overlaps a merged store", "choose another path; `store append` changes a store in place"
         problems.append(Problem(rule="conflict", place=str(target), value=str(target), message=message, hint=hint))
     if problems:
         raise StoreError(problems)
-    check_target(Path(os.path.realpath(target)), marker=MANIFEST, replace=replace)
+    check_target(folder, marker=MANIFEST, replace=replace)
     with ExitStack() as stack:
         stores = []
         for place in places:

@@ -93,7 +93,8 @@ def header_conflicts(headers: Sequence[Header], places: Sequence[str]) -> Iterat
             if name in first.vocabulary and (name in header.background) != (name in first.background):
                 here, there = (place, other) if name in header.background else (other, place)
                 message = f"{name!r} is background in {here} but not in {there}"
-                yield Problem(rule="conflict", place=f"{place}: background", value=name, message=message)
+                hint = "import the data of one of them with the same --background"
+                yield Problem(rule="conflict", place=f"{place}: background", value=name, message=message, hint=hint)
 
 
 def _clip_conflicts(first: Record, second: Record, vocabulary: Sequence[str], *, repeated: bool) -> Iterator[Problem]:

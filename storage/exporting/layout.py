@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
-from typing import ClassVar
 
 from storage.errors import Problem, StoreError, condensed, some
 from storage.exporting.description import FILE, Description
@@ -32,7 +31,6 @@ class Exported(Dataset):
     required = (("features",), (FILE,))
     annotation = LABELS
     needs = f"{LABELS}/NAME.txt (a label per frame) or transcripts/NAME.txt (an action per line)"
-    uses: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, source: Path, options: ImportOptions | None = None) -> None:
         self._description = known = Description.read(source / FILE)
@@ -50,7 +48,7 @@ class Exported(Dataset):
         survey, rate = super().survey(progress, values=values), self.options.sample_rate
         metadata = {**self._description.metadata, **({"sample_rate": rate} if rate > 1 else {})}
         times = {name: value for name, value in self._description.times.items() if value is not None}
-        return replace(survey, metadata=metadata, times=times)
+        return replace(survey, metadata={**self._description.metadata, **changes}, times=times)
 
     def read_annotations(self, mapping: Mapping[int, str]) -> Annotations:
         """Reads labels and transcripts, and adds what `store.json` knows of their clips."""
@@ -70,8 +68,8 @@ class Exported(Dataset):
             video: replace(transcript, row=transcript.row or str(transcript.path))
             for video, transcript in found.transcripts.items()
         }
-        if known.unannotated:
-            findings.notes.append(f"videos without labels and without a transcript: {some(known.unannotated)}")
+        if unannotated := [video for video in known.unannotated if video not in found.named]:
+            findings.notes.append(f"videos without labels and without a transcript: {some(unannotated)}")
         return replace(
             found,
             labels=labels,

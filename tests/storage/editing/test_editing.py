@@ -197,8 +197,9 @@ def test_stores_that_contradict_each_other_are_not_merged(tmp_path):
     assert refusal.rules.count("mismatch") == 5  # fps, and D and dtype of the third against each other one
     assert {"SIL", "pour"} <= {value for value in refusal.values if isinstance(value, str)}
     assert refusal.rules.count("duplicate") == 3
-    with refused("conflict", place=str(first), n=1, error=StoreError):
-        merge_stores([first, other], first, replace=True)
+    for target in (first, first / "m", tmp_path):
+        with refused("conflict", place=str(target), n=1, error=StoreError):
+            merge_stores([first, other], target, replace=True)
     with refused("duplicate", place=str(first), n=1, error=StoreError):
         merge_stores([first, first], tmp_path / "m")
     with refused("missing", value=1, n=1, error=StoreError):
