@@ -52,7 +52,7 @@ class Inspection:
     def rows(self) -> list[tuple[str, str]]:
         """Formats the findings without the warnings as rows of a name and a text."""
         size = size_text(self.overview.bytes)
-        features = [("values", f"not read ({size}); --features reads all of them")]
+        features = [("values", f"not read ({size}); `inspect --features` reads all of them")]
         if self.features is not None:
             features = feature_rows(self.features)
         *rows, on_disk = overview_rows(self.overview)
