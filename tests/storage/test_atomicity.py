@@ -1,5 +1,7 @@
 """Stores are written atomically: with killed writers, full disks and concurrent writers."""
 
+import errno
+import itertools
 import os
 import resource
 import shutil
@@ -14,6 +16,7 @@ import pytest
 from storage import StoreError, StoreWriter, open_store
 from storage.failpoints import VARIABLE, FailpointError
 from storage.folders import StagedFolder, exchange, swap_in_two_steps
+from storage.format import shards
 from storage.verify import verify_store
 from tests.helpers.refusals import refused
 from tests.storage.helpers import clips_of, files_of, write_store
@@ -120,6 +123,23 @@ def test_a_full_disk_leaves_no_store_and_is_one_problem(tmp_path):
     assert line.startswith(f"unwritable|{path}|")
     assert line.endswith("File too large")
     assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_disk_that_fails_behind_the_writer_leaves_no_store(tmp_path, monkeypatch, failing):
+    """The first flush is in a thread, after the first row group; the second one is either there or at the end."""
+    calls = itertools.count(1)
+
+    def flush(file: int, fsync=os.fsync) -> None:
+        if next(calls) >= failing:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        fsync(file)
+
+    monkeypatch.setattr(shards, "_FLUSH_BYTES", 1)
+    monkeypatch.setattr(os, "fsync", flush)
+    with refused("unwritable", str(tmp_path / "s"), os.strerror(errno.EIO), n=1, error=StoreError):
+        write_store(tmp_path / "s", clips_of([100, 200, 300]))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_failure_that_the_caller_catches_is_not_published(tmp_path, monkeypatch):

@@ -42,6 +42,14 @@ def test_a_store_is_read_once_and_mapped_while_it_is_open(store):
     assert open_store(store).catalogue is catalogue
 
 
+def test_a_clip_is_read_without_its_record_or_the_names_of_the_others(store):
+    opened = open_store(store)
+    assert (opened.features("v002") == CLIPS["v002"]).all()
+    assert "ids" not in vars(opened.catalogue)
+    assert set(opened.catalogue._columns) == {"id", "frames", "shard", "row_group", "first_row"}
+    assert opened.record("v002").lengths == (1, 11)
+
+
 def test_files_that_may_change_within_the_resolution_of_their_times_are_read_again(store, monkeypatch):
     monkeypatch.undo()
     assert open_store(store).catalogue is not open_store(store).catalogue
