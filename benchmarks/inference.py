@@ -2,7 +2,8 @@
 
 Each prediction is timed from a `.npy` file and from a mapped store, with torch and with onnxruntime, in one thread. The
 reference of `full` is `segments`, that of onnxruntime is torch, that of a store is the `.npy` file. The time to the
-first prediction is that of a new process, from its start to its end.
+first prediction is that of a new process, from its start to its end. Many recordings are predicted one per core at a
+time, as `mucon predict` does, against one at a time.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from harness import compare, record, seconds
 import mucon
 from mucon.checkpoint import Checkpoint, Progress, saved_of
 from mucon.config import TrainConfig
+from mucon.device import usable_cpus
 from mucon.export.folder import write
 from mucon.export.onnx_files import write_onnx
 from mucon.export.runner import load_runner
@@ -29,6 +31,7 @@ from storage import StoreWriter, open_store
 
 FRAMES, DIM, ACTIONS, SEGMENTS = 2100, 2048, 48, 12
 PAIRS, COLD = 15, 5
+MANY, MANY_PAIRS = 16, 5
 PREDICTIONS = ("frames", "segments", "full")
 FIRST = {
     "torch": "import sys, mucon; mucon.load(sys.argv[1], 'cpu').predict(sys.argv[2])",
@@ -56,6 +59,27 @@ def write_features(folder: Path) -> None:
     np.save(folder / "one.npy", features)
     with StoreWriter(folder / "store", dim=DIM, dtype="float32", vocabulary=["action"]) as writer:
         writer.add("one", features, transcript=[0], lengths=[FRAMES])
+
+
+def compare_jobs(model: mucon.Model, folder: Path, case: str) -> None:
+    """Times several recordings at a time, with torch."""
+    paths = [folder / f"{number}.npy" for number in range(MANY)]
+    for path in paths:
+        path.symlink_to("one.npy")
+
+    def predict(jobs: int) -> Callable[[], object]:
+        return lambda: [outcome.segments for outcome in model.predict_many(paths, jobs=jobs)]
+
+    cores = usable_cpus()
+    compare(
+        "inference, several recordings at a time",
+        f"{case} full, {MANY} recordings, {cores} at a time",
+        predict(cores),
+        predict(1),
+        of="one at a time",
+        n=MANY_PAIRS,
+        threads=cores,
+    )
 
 
 def main() -> None:
@@ -86,6 +110,7 @@ def main() -> None:
         for prediction in PREDICTIONS:
             ours, reference = (call(engine, "npy", prediction) for engine in ("onnx", "torch"))
             compare("inference, onnxruntime", f"{case} {prediction}", ours, reference, of="torch", n=PAIRS)
+        compare_jobs(model, folder, case)
         commands = {
             engine: [sys.executable, "-c", code, str(folder / "model"), str(folder / "one.npy")]
             for engine, code in FIRST.items()
