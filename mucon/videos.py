@@ -144,7 +144,7 @@ class Source:
     """The store that videos come from; None means not known.
 
     Attributes:
-        store: absolute path of the store.
+        store: absolute path or URI of the store.
         split: name of the split.
         fps: frames per second.
         window: seconds of the recording that the features of one frame cover.
@@ -164,7 +164,7 @@ def source_of(store: Store, split: str) -> Source:
     """The source of the videos of a split."""
     facts = store.manifest
     return Source(
-        store=str(store.path), split=split,
+        store=store.address, split=split,
         fps=facts.fps, window=facts.window, stride=facts.stride, offset=facts.offset,
     )  # fmt: skip
 

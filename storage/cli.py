@@ -9,11 +9,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from storage.commands import append, export, fetch, import_, inspect, merge, remove, rename_actions, verify
+from storage.commands import append, cache, export, fetch, import_, inspect, merge, remove, rename_actions, verify
 from storage.commands.command import Subparsers
 from storage.errors import EXIT_INTERRUPTED
 
-COMMANDS = (fetch, import_, inspect, verify, append, remove, rename_actions, merge, export)
+COMMANDS = (fetch, import_, inspect, verify, append, remove, rename_actions, merge, export, cache)
 """In the order of the help."""
 
 

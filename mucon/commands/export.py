@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mucon.commands.options import check_run
 from mucon.commands.outputs import check_folder
 from mucon.errors import EXIT_OK, InputError, Problem
+from storage.remote.addresses import place
 
 if TYPE_CHECKING:
     from mucon.commands.parser import Commands
@@ -38,7 +39,7 @@ def add(commands: Commands) -> None:
         "--ensemble", type=Path, nargs="+", default=[], metavar="OTHER",
         help="combine RUN with other runs that differ in the seed only: the mean of their log probabilities",
     )  # fmt: skip
-    parser.add_argument("--store", type=Path, help="score the model on a feature store, for its card")
+    parser.add_argument("--store", type=place, help="score the model on a store (folder or URI), for its card")
     parser.add_argument("--split", metavar="NAME", help="split of the store (default: 1)")
     parser.add_argument("--part", metavar="NAME", help="part of the split (default: test)")
     add_forms(parser)

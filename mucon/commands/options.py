@@ -12,6 +12,7 @@ from mucon.configuration import DEFAULT_METHOD, parse_settings
 from mucon.errors import DataWarning, InputError, Problem, some
 from mucon.methods import METHODS
 from mucon.training_config import CHECKPOINT_SECONDS
+from storage.remote.addresses import place
 
 if TYPE_CHECKING:
     from mucon.commands.parser import Parser
@@ -96,7 +97,9 @@ def check_run(path: Path) -> Path:
 
 def add_data(parser: Parser) -> None:
     """Adds --store and --split."""
-    parser.add_argument("--store", type=Path, required=True, help="feature store (see `mucon store import --help`)")
+    parser.add_argument(
+        "--store", type=place, required=True, help="folder or URI of a store (see `mucon store import --help`)"
+    )
     parser.add_argument("--split", default="1", metavar="NAME", help="split of the store (default: 1)")
 
 

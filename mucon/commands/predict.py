@@ -36,6 +36,7 @@ from mucon.errors import (
     some,
 )
 from storage.feature_files import SUFFIXES
+from storage.remote.addresses import place
 
 if TYPE_CHECKING:
     from mucon.commands.parser import Commands
@@ -77,7 +78,7 @@ def add(commands: Commands) -> None:
         ".csv; - means standard input, one array as .npy or a list of paths",
     )  # fmt: skip
     parser.add_argument("--key", metavar="NAME", help="name of the array in .npz, .pt, .h5 and .mat files with several")
-    parser.add_argument("--store", type=Path, help="predict recordings of a feature store instead of files")
+    parser.add_argument("--store", type=place, help="predict recordings of a store (folder or URI) instead of files")
     parser.add_argument("--split", metavar="NAME", help="split of the store (default: 1)")
     parser.add_argument("--part", metavar="NAME", help="part of the split (default: test)")
     parser.add_argument(

@@ -18,6 +18,7 @@ from mucon.synthetic.grammar_config import GrammarConfig, SyntheticConfig
 from storage.cli import add_store_commands
 from storage.commands.command import show_progress
 from storage.commands.export import run as export_command
+from storage.remote.addresses import place
 
 if TYPE_CHECKING:
     from mucon.commands.parser import Commands, Parser
@@ -76,7 +77,7 @@ def add(commands: Commands) -> None:
         description=DESCRIPTION,
         epilog=EXAMPLE,
     )
-    parser.add_argument("store", type=Path, metavar="STORE", help="folder of the new store")
+    parser.add_argument("store", type=place, metavar="STORE", help="folder or URI of the new store")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="random seed (default: 1)")
     defaults = flatten(dataclasses.asdict(SyntheticConfig()))
     for flag, path, kind, text in OPTIONS:
@@ -88,7 +89,7 @@ def add(commands: Commands) -> None:
 
 def _add_like(parser: Parser) -> None:
     group = parser.add_argument_group("simulated features for real transcripts and lengths")
-    group.add_argument("--like", type=Path, metavar="SOURCE", help="a folder with transcripts.csv, or a store")
+    group.add_argument("--like", type=place, metavar="SOURCE", help="a folder with transcripts.csv, or a store")
     group.add_argument(
         "--preset", choices=tuple(PRESETS), metavar="NAME",
         help=f"feature model: {', '.join(PRESETS)} (default: {PRESET}, calibrated on real features)",
@@ -121,15 +122,18 @@ def _add_predictions(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Writes a made-up or a simulated store."""
-    check_options(args)
-    if args.like is None:
-        from mucon.stores.made_up import write_synthetic
+    from storage.remote.uploading import target_of
 
-        config = config_of(args)
-        write_synthetic(config, args.store)
-        description = f"{config.n_videos} recordings"
-    else:
-        description = f"{_simulate(args)} simulated recordings"
+    check_options(args)
+    with target_of(args.store) as folder:
+        if args.like is None:
+            from mucon.stores.made_up import write_synthetic
+
+            config = config_of(args)
+            write_synthetic(config, folder)
+            description = f"{config.n_videos} recordings"
+        else:
+            description = f"{_simulate(args, folder)} simulated recordings"
     print(f"created {args.store} with {description}; see `mucon store inspect {args.store}`")
     return EXIT_OK
 
@@ -287,7 +291,7 @@ def feature_model(args: argparse.Namespace) -> FeatureModel:
     return model
 
 
-def _simulate(args: argparse.Namespace) -> int:
+def _simulate(args: argparse.Namespace, folder: Path) -> int:
     """Writes simulated recordings; returns their number."""
     from mucon.stores.simulated import Selection, write_simulated
     from mucon.stores.sources import read_source
@@ -298,4 +302,4 @@ def _simulate(args: argparse.Namespace) -> int:
     for note in source.notes:
         print(f"note: {note}")
     name = args.preset or PRESET
-    return write_simulated(args.store, source, model, preset=name, seed=args.seed, selection=selection)
+    return write_simulated(folder, source, model, preset=name, seed=args.seed, selection=selection)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
+import shlex
 import signal
 import sys
 import types
@@ -151,7 +152,7 @@ def _print_end(args: argparse.Namespace) -> None:
             warnings.warn(DataWarning(gap), stacklevel=2)
     print(f"trained: {args.out / 'checkpoint'}")
     part = " --part validation" if args.hold_out_validation else ""
-    print(f"next:    mucon evaluate {args.out} --store {args.store} --split {args.split}{part}")
+    print(f"next:    mucon evaluate {args.out} --store {shlex.quote(str(args.store))} --split {args.split}{part}")
 
 
 def with_way_out(problem: Problem, config: Config, run: Path) -> Problem:

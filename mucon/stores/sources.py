@@ -18,6 +18,7 @@ from storage.layouts.splits import read_splits
 from storage.layouts.text import Names
 from storage.names import normal
 from storage.reader import open_store
+from storage.remote.addresses import StorePlace, name_of
 
 _BACKGROUND = ("sil", "silence", "background", "bg")
 
@@ -64,11 +65,11 @@ class Source:
         return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
 
 
-def read_source(path: Path, background: Sequence[str] = (), seed: int = 1) -> Source:
+def read_source(path: StorePlace, background: Sequence[str] = (), seed: int = 1) -> Source:
     """Reads a folder of annotations or a store.
 
     Args:
-        path: folder or store.
+        path: folder of annotations, or folder or URI of a store.
         background: names of the background actions of a folder; by default those called SIL, silence, background or
             bg.
         seed: seed of random lengths.
@@ -77,7 +78,7 @@ def read_source(path: Path, background: Sequence[str] = (), seed: int = 1) -> So
         InputError: neither a folder of annotations nor a store, or an invalid folder, with one problem per mistake.
         StoreError: a damaged store, or invalid split files.
     """
-    if not (path / MANIFEST).is_file():
+    if isinstance(path, Path) and not (path / MANIFEST).is_file():
         return _folder_source(path, background, seed)
     if background:
         message = f"{path} is a store, which defines its background"
@@ -106,7 +107,7 @@ def read_source(path: Path, background: Sequence[str] = (), seed: int = 1) -> So
         raise InputError(condensed(problems))
     header = store.manifest
     return Source(
-        name=store.path.name,
+        name=name_of(store.address),
         kind="store",
         vocabulary=Vocabulary(header.vocabulary, header.background),
         times={"fps": header.fps, "window": header.window, "stride": header.stride, "offset": header.offset},

@@ -12,6 +12,7 @@ from storage.errors import EXIT_OK
 from storage.feature_files import SUFFIXES
 from storage.layouts import LENGTH_POLICIES, ORIENTATIONS, UNITS, ImportOptions
 from storage.layouts.table import LAYOUTS, layout_of
+from storage.remote.addresses import is_uri, place
 
 if TYPE_CHECKING:
     from storage.importing import Imported
@@ -31,14 +32,15 @@ examples:
   %(prog)s data/gtea stores/gtea --background background --fps 15 --group-regex '^S\\d'
   %(prog)s data/transcripts_only stores/weak --background SIL
   %(prog)s data/own stores/own --unit seconds --fps 25 --fill background --background background
-  %(prog)s data/breakfast stores/breakfast --layout ms-tcn --dtype float16"""
+  %(prog)s data/breakfast stores/breakfast --layout ms-tcn --dtype float16
+  %(prog)s data/gtea s3://lab/stores/gtea --replace"""
 
 
 def add(subparsers: Subparsers) -> None:
     """Adds `import`."""
     parser = add_command(subparsers, "import", run, "import a dataset as a store", _IMPORT, _IMPORT_EXAMPLE)
     parser.add_argument("source", type=Path, metavar="SRC", help="folder of the dataset")
-    parser.add_argument("store", type=Path, metavar="STORE", help="folder of the new store")
+    parser.add_argument("store", type=place, metavar="STORE", help="folder or URI of the new store")
     parser.add_argument("--replace", action="store_true", help="replace an existing store")
     add_options(parser)
 
@@ -101,21 +103,17 @@ def run(args: argparse.Namespace) -> int:
     """Runs `store import SRC STORE`."""
     from storage.importing import import_data
     from storage.inspection.findings import inspect_store
-    from storage.reader import open_store
+    from storage.reader import opened
+    from storage.remote.uploading import target_of
 
     dataset, note = dataset_of(args)
-    imported = import_data(
-        dataset,
-        args.store,
-        times=times_of(args),
-        replace=args.replace,
-        progress=show_progress,
-    )
-    print(f"note: {note}")
-    for line in import_lines(imported, converted=args.dtype is not None):
-        print(line)
-    for line in inspect_store(open_store(args.store), features=False).lines():
-        print(line)
+    with target_of(args.store, replace=args.replace) as folder:
+        imported = import_data(dataset, folder, times=times_of(args), replace=args.replace, progress=show_progress)
+        print(f"note: {note}")
+        for line in import_lines(imported, converted=args.dtype is not None):
+            print(line)
+        for line in inspect_store(opened(folder, args.store if is_uri(args.store) else ""), features=False).lines():
+            print(line)
     return EXIT_OK
 
 

@@ -6,10 +6,10 @@ import argparse
 import json
 import os
 import sys
-from pathlib import Path
 
 from storage.commands.command import Subparsers, add_command, reports_problems, show_progress
 from storage.errors import EXIT_OK
+from storage.remote.addresses import place
 
 _DESCRIPTION = """\
 Shows the videos, actions and splits of a store, what its parts share, the frame accuracy that pooling allows, and
@@ -23,7 +23,7 @@ examples:
 def add(subparsers: Subparsers) -> None:
     """Adds `inspect`."""
     parser = add_command(subparsers, "inspect", run, "show the contents of a store", _DESCRIPTION, _EXAMPLE)
-    parser.add_argument("store", type=Path, help="folder of the store")
+    parser.add_argument("store", type=place, help="folder or URI of the store")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
         "--features",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from storage.commands.command import Subparsers, add_command, reports_problems, show_progress
 from storage.errors import EXIT_OK, StoreError, counted
+from storage.remote.addresses import place
 
 _DESCRIPTION = """\
 Reads a whole store, compares it with its checksums and records, and reports damaged files and videos."""
@@ -18,16 +18,18 @@ example:
 def add(subparsers: Subparsers) -> None:
     """Adds `verify`."""
     parser = add_command(subparsers, "verify", run, "compare a store with its checksums", _DESCRIPTION, _EXAMPLE)
-    parser.add_argument("store", type=Path, help="folder of the store")
+    parser.add_argument("store", type=place, help="folder or URI of the store")
 
 
 @reports_problems
 def run(args: argparse.Namespace) -> int:
     """Runs `store verify STORE`."""
     from storage.inspection.overview import size_text
+    from storage.remote.opening import local_copy
     from storage.verify import verify_store
 
-    result = verify_store(args.store, show_progress)
+    with local_copy(args.store) as folder:
+        result = verify_store(folder, show_progress)
     if result.problems:
         raise StoreError(result.problems)
     print(

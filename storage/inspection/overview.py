@@ -18,7 +18,7 @@ class Overview:
     """Summary of a store.
 
     Attributes:
-        path: folder of the store.
+        path: folder or URI of the store.
         store_format: version of its format.
         videos: number of clips.
         frames: number of frames of all clips.
@@ -85,7 +85,7 @@ def overview(store: Store) -> Overview:
     kinds = {video: _kind(*annotation) for video, *annotation in annotations}
     total = sum(labelled.values(), Counter())
     return Overview(
-        path=str(store.path),
+        path=store.address,
         store_format=manifest.format_version,
         videos=len(store),
         frames=sum(frames),

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from storage.errors import Problem, StoreError
 from storage.remote.secrets import HIDDEN, without_passwords
 
-Place = Path | str
+StorePlace = Path | str
 """A local path, or the URI of a store at another place as a string."""
 _CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
@@ -34,7 +34,7 @@ def is_uri(place: object) -> bool:
     return isinstance(place, str) and _URI.match(place) is not None
 
 
-def place_of(given: str | os.PathLike[str]) -> Place:
+def place_of(given: str | os.PathLike[str]) -> StorePlace:
     """The place that a text or path names: a path, also for `file://`, or a URI without slashes at its end.
 
     Raises:
@@ -72,7 +72,7 @@ def credentials_hint(address: str) -> str:
     return f"credentials come from the environment{f' ({named})' if named else ''}"
 
 
-def place(text: str) -> Place:
+def place(text: str) -> StorePlace:
     """`place_of` as the type of an argument of a command line."""
     try:
         return place_of(text)
@@ -89,7 +89,7 @@ def local_place(text: str) -> Path:
     raise argparse.ArgumentTypeError(f"{found}: this command needs a local folder; {hint}")
 
 
-def absolute(place: Place) -> str:
+def absolute(place: StorePlace) -> str:
     """The place of a store as records contain it: an absolute path, or a URI."""
     return place if isinstance(place, str) and is_uri(place) else str(Path(place).expanduser().absolute())
 

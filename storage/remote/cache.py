@@ -235,7 +235,6 @@ class Cache:
 
     def _lacking(self, manifest: Manifest) -> tuple[int, int]:
         """Bytes above the limit, and bytes that the disk lacks, if all files of a store are fetched."""
-        sizes = {entry.sha256: entry.bytes for one in self.stores() if one.manifest for entry in files_of(one.manifest)}
         folder = self.store(manifest.sha256)
         missing = {
             entry.sha256: entry.bytes
@@ -243,7 +242,12 @@ class Cache:
             if entry.bytes not in (size_on_disk(self.object(entry.sha256)), size_on_disk(folder / entry.file))
         }
         free = shutil.disk_usage(self.folder).free
-        return sum(sizes.values()) - self.limit, sum(missing.values()) - free
+        return self.used(self.stores()) - self.limit, sum(missing.values()) - free
+
+    def used(self, stores: Sequence[CachedStore]) -> int:
+        """Bytes of all files of stores, those of unfinished ones included; shared ones count once."""
+        files = [entry for one in stores if one.manifest for entry in files_of(one.manifest)]
+        return sum({entry.sha256: entry.bytes for entry in files}.values())
 
     def remove_damaged(self, manifest: Manifest) -> list[Problem]:
         """Compares all files of a store with their checksums and removes the damaged ones from the cache.

@@ -9,7 +9,9 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from pathlib import Path
 
 from storage.constants import MANIFEST
@@ -18,7 +20,7 @@ from storage.failpoints import reach
 from storage.folders import sync_folder
 from storage.format.manifest import FileEntry, Manifest
 from storage.reader import Store, opened
-from storage.remote.addresses import place_of
+from storage.remote.addresses import StorePlace, place_of
 from storage.remote.cache import ADDRESSES, UNFINISHED, Cache, files_of, read_or_none, writing
 from storage.remote.transport import CHUNK, Transport, reported, transport_of
 
@@ -32,6 +34,21 @@ PROGRESS_SECONDS = 0.2
 
 class _ReplacedError(Exception):
     """The store at the address is another one than its manifest said."""
+
+
+@contextmanager
+def local_copy(place: StorePlace) -> Iterator[Path]:
+    """Yields the folder of a store; of a remote one, its copy in the cache, which is not removed meanwhile.
+
+    Raises:
+        StoreError: see `open_remote`.
+    """
+    if isinstance(place, Path):
+        yield place
+    else:
+        store = open_remote(place)
+        yield store.path
+        del store  # held until here
 
 
 class _StoppedError(Exception):

@@ -25,7 +25,7 @@ from storage.errors import Problem, StoreError, some
 from storage.failpoints import reach
 from storage.folders import locked_folder, try_lock
 from storage.format.manifest import FileEntry, Manifest
-from storage.remote.addresses import Place, place_of
+from storage.remote.addresses import StorePlace, place_of
 from storage.remote.cache import Cache, files_of, writing
 from storage.remote.transport import Transport, reported, transport_of
 
@@ -37,7 +37,7 @@ _OURS = re.compile(r"(?:videos|features-\d+)-[0-9a-f]{16}-([0-9a-f]{8})\.parquet
 
 
 @contextmanager
-def target_of(place: Place, *, replace: bool = False) -> Iterator[Path]:
+def target_of(place: StorePlace, *, replace: bool = False) -> Iterator[Path]:
     """Yields the folder into which a store for a place is written: the path itself, or a temporary one for a URI.
 
     The temporary store is sent to the URI when the block ends without an exception.

@@ -17,7 +17,8 @@ import numpy as np
 
 from mucon.config import TrainConfig
 from storage import StoreWriter, open_store
-from sweeps.service.plan.recordings import absolute, split_data
+from storage.remote.addresses import absolute
+from sweeps.service.plan.recordings import split_data
 from sweeps.service.trials.trial import Trial
 
 ROOT = Path(__file__).parents[2]

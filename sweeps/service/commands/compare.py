@@ -10,6 +10,7 @@ from typing import Any
 from mucon.commands.outputs import check_file, check_suffix
 from mucon.errors import EXIT_OK, InputError, Problem
 from storage.fencing import ALONE
+from storage.remote.addresses import place
 from sweeps.service.commands.options import add_results, new_console
 from sweeps.service.text import say
 
@@ -41,7 +42,7 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--metric", default="mof", metavar="NAME", help="metric that orders videos (default: mof)")
     parser.add_argument("--split", default="1", metavar="NAME", help="split of SWEEP:ROW (default: 1)")
-    parser.add_argument("--store", type=Path, metavar="DIR", help="where runs are scored (default: where they trained)")
+    parser.add_argument("--store", type=place, help="where runs are scored (default: where they trained)")
     parser.add_argument(
         "--part",
         choices=("test", "validation"),

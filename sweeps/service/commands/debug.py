@@ -8,10 +8,10 @@ import json
 import pdb
 import sys
 import traceback
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL, InputError
+from storage.remote.addresses import place
 from sweeps.service.commands.options import add_results, new_console
 from sweeps.service.text import printable, redacted, say
 
@@ -37,7 +37,7 @@ def add(commands: Any) -> None:
     parser.add_argument("trial", metavar="TRIAL", help="identity, its first characters, directory, or ROW/SPLIT/SEED")
     parser.add_argument("--from-start", action="store_true", help="train from the first epoch")
     parser.add_argument("--post-mortem", action="store_true", help="open Python's debugger where the error is raised")
-    parser.add_argument("--store", type=Path, help="current place of the recordings (default: as recorded)")
+    parser.add_argument("--store", type=place, help="current place of the recordings (default: as recorded)")
     parser.add_argument(
         "--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: as the trial was trained"
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from mucon.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_PARTIAL
+from storage.remote.addresses import place
 from sweeps.service.commands.options import add_results, new_console
 from sweeps.service.text import say
 
@@ -26,7 +26,7 @@ def add(commands: Any) -> None:
     parser.add_argument("trial", metavar="TRIAL", help="identity of a trial, or its directory")
     add_results(parser)
     parser.add_argument(
-        "--store", type=Path, help="current place of the recordings (default: as recorded in the trial)"
+        "--store", type=place, help="current place of the recordings (default: as recorded in the trial)"
     )
     parser.add_argument(
         "--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: as the trial was trained"

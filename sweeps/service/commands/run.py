@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mucon.commands.options import add_checkpoint_every
 from mucon.commands.parser import Parser
 from mucon.errors import InputError, Problem, nearest
+from storage.remote.addresses import place
 from sweeps.service.commands.options import (
     add_budget,
     add_results,
@@ -275,7 +276,11 @@ def _add_rows(group: argparse._ActionsContainer, sweep: Experiment | Collection)
 
 def _add_recordings(group: argparse._ActionsContainer, sweep: Sweep) -> None:
     option = group.add_argument
-    option("--store", type=Path, help="feature store with the recordings (default: the built-in demo)")
+    option(
+        "--store",
+        type=place,
+        help="folder or URI of the store (default: the built-in demo)",
+    )
     option(
         "--split", nargs="+", metavar="NAME", help=f"splits of the store, or all (default: {' '.join(sweep.splits)})"
     )

@@ -14,6 +14,7 @@ from mucon.identity.trained_on import TrainedOn
 from mucon.videos import ScoredPart
 from storage import Store, StoreError
 from storage.held_out import held_out
+from storage.remote.addresses import StorePlace
 from sweeps.service.triage.naming import Place, places_of
 from sweeps.service.trials.folder import check_details
 from sweeps.service.trials.reading import TrialReading
@@ -116,7 +117,7 @@ def entrant(
     prediction: str | None = None,
     *,
     split: str = "1",
-    store: Path | None = None,
+    store: StorePlace | None = None,
     part: ScoredPart | None = None,
 ) -> Entrant:
     """The trial, run, exported or registered model or row that a text names.
@@ -145,7 +146,7 @@ def entrant(
     return chosen
 
 
-def _alone(results: ResultsFolder, text: str, store: Path | None, part: ScoredPart | None) -> Entrant:
+def _alone(results: ResultsFolder, text: str, store: StorePlace | None, part: ScoredPart | None) -> Entrant:
     """A trial with the other seeds of its row, or a model outside of results folders."""
     folder = Path(text)
     if text.startswith(REGISTERED):
@@ -257,7 +258,7 @@ def _training(reading: TrialReading, result: Mapping[str, Any]) -> Training:
     )
 
 
-def _scored(folder: Path, store: Path | None, part: ScoredPart | None) -> Training:
+def _scored(folder: Path, store: StorePlace | None, part: ScoredPart | None) -> Training:
     """A run or an exported model, scored now on a part of its split, see `entrant`.
 
     Raises:
@@ -276,7 +277,7 @@ def _scored(folder: Path, store: Path | None, part: ScoredPart | None) -> Traini
     if not place or data is None or data.source.split is None:
         message, hint = "its store or split is not recorded", "pass a run of this version, and its store with --store"
         raise InputError(Problem(rule="missing", place=str(folder), message=message, hint=hint))
-    opened, split = open_store(Path(place)), data.source.split
+    opened, split = open_store(place), data.source.split
     check_same_data(predictor.vocabulary, predictor.dim, vocabulary_of(opened), opened.manifest.dim)
     part = part or _part_for(data, opened, split)
     evaluation = evaluate(

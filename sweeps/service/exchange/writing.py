@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from mucon.config import flatten
 from mucon.errors import InputError, Problem
 from mucon.videos import ScoredPart
 from storage import failpoints
+from storage.remote.addresses import name_of
 from sweeps.service.exchange.layout import (
     CONTENT_KEY,
     DIGEST_KEY,
@@ -243,7 +244,7 @@ def shared_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
         }
         for table in plan["tables"]
     ]
-    return {**plan, "store": PurePath(plan["store"]).name, "tables": tables}
+    return {**plan, "store": name_of(plan["store"]), "tables": tables}
 
 
 def _without_home(value: Any) -> Any:

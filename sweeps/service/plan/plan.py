@@ -13,11 +13,11 @@ from mucon.errors import InputError, Problem, nearest, some
 from mucon.methods import method_named
 from mucon.videos import ScoredPart, scored_part
 from storage import open_store
+from storage.remote.addresses import StorePlace, absolute
 from sweeps.service.plan.background import check_rules
 from sweeps.service.plan.cells import Cell, RowConfigs, expand, precision_problems, row_configs, settings_by_method
 from sweeps.service.plan.recordings import (
     SplitData,
-    absolute,
     also_tested,
     fingerprints,
     model_problems,
@@ -262,7 +262,7 @@ def _rule_from_dict(value: Any) -> SeedRule | None:
 def make_plan(
     experiment: Experiment | Collection,
     *,
-    store: Path,
+    store: StorePlace,
     base: Callable[[Experiment, str], Config],
     settings: Mapping[str, object],
     seeds: Sequence[int],

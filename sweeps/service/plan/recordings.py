@@ -147,7 +147,7 @@ def split_data(
     problems = [
         Problem(
             rule="missing",
-            place=f"{store.path}: {video.id}",
+            place=f"{store.address}: {video.id}",
             value=video.id,
             message="training video without transcript",
             hint="annotate it, or remove it from the split",
@@ -245,8 +245,3 @@ def validation_lines(splits: Mapping[str, SplitData]) -> Iterator[str]:
         if split.validation_only:
             only = some(split.validation_only)
             yield f"actions in the validation part of split {name} that its training does not see: {only}"
-
-
-def absolute(path: Path) -> str:
-    """The absolute path of a store, as recorded in trials."""
-    return str(path.expanduser().absolute())

@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from rich.console import Console
 
 from storage import open_store
+from storage.remote.addresses import name_of
 from sweeps.service.plan.plan import Plan, read_plan
 from sweeps.service.plan.sweep_folder import Outcome, read_links
 from sweeps.service.report.current import read_current, shown, write_current
@@ -209,7 +210,7 @@ def write_tables(standing: Standing, folder: Path) -> dict[str, Path]:
     kinds: dict[str, Callable[[Table], str]] = {
         "md": markdown,
         "csv": comma_separated,
-        "tex": partial(latex, data=PurePath(plan.store).name),
+        "tex": partial(latex, data=name_of(plan.store)),
     }
     texts = {f"{name}.{kind}": write(table) for name, table in standing.tables.items() for kind, write in kinds.items()}
     for name, text in texts.items():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mucon.errors import InputError, Problem
 from mucon.training import EpochReport
-from sweeps.service.plan.recordings import absolute
+from storage.remote.addresses import StorePlace, absolute
 from sweeps.service.run.worker import Outcome, run_trial
 from sweeps.service.triage.naming import Named
 from sweeps.service.trials import lease
@@ -31,7 +31,7 @@ class Repetition:
     """
 
     device: str = "auto"
-    store: Path | None = None
+    store: StorePlace | None = None
     from_start: bool = False
 
 

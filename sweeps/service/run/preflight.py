@@ -28,6 +28,7 @@ from mucon.methods import method_named
 from mucon.videos import training_videos_of, vocabulary_of
 from storage import open_store
 from storage.inspection.overview import size_text
+from storage.remote.addresses import is_uri
 from sweeps.service.run.executor.cluster.address import check_cluster
 from sweeps.service.run.executor.ray_environment import is_cluster, set_ray_environment
 from sweeps.service.run.resources import Placement
@@ -117,7 +118,12 @@ def sees(mark: Path, seconds: float = APPEARANCE_SECONDS) -> bool:
 
 
 def _store_facts(store: str) -> dict[str, str]:
+    """The checksum of the store as this machine sees it, or why it has none."""
     try:
+        if is_uri(store):  # its files are fetched for the first trial
+            from storage.remote.opening import manifest_at
+
+            return {"store": manifest_at(store).sha256}
         return {"store": open_store(store).manifest.sha256}
     except InputError as error:
         return {"store_problem": error.problems[0].body}

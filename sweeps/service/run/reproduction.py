@@ -14,7 +14,8 @@ from mucon.errors import InputError, Problem
 from mucon.methods import method_named
 from mucon.training import EpochReport
 from storage import open_store
-from sweeps.service.plan.recordings import absolute, split_facts
+from storage.remote.addresses import StorePlace, absolute
+from sweeps.service.plan.recordings import split_facts
 from sweeps.service.run.worker import Outcome, run_trial
 from sweeps.service.trials.differences import ENVIRONMENT_FACTS, changed
 from sweeps.service.trials.folder import WHOLE_TRIAL_SHAPE, State, TrialFolder, read_versioned
@@ -77,7 +78,7 @@ def reproduce(
     run: str,
     results: ResultsFolder,
     *,
-    store: Path | None,
+    store: StorePlace | None,
     device: str,
     say: Callable[[str], None],
 ) -> Reproduction:
@@ -101,7 +102,7 @@ def reproduce(
     if precision != trial.training.precision:  # earlier versions recorded the requested one
         trial = replace(trial, config=trial.config.override("training.precision", precision))
     trial = trial if store is None else replace(trial, store=absolute(store))
-    facts = split_facts(open_store(Path(trial.store)), trial.split, trial.part)
+    facts = split_facts(open_store(trial.store), trial.split, trial.part)
     fingerprint = facts.fingerprint(trial.training.labelled, trial.config.seed)
     data_changed = fingerprint if fingerprint != trial.data_fingerprint else None
     if data_changed:

@@ -6,7 +6,6 @@ import contextlib
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import mucon
@@ -227,7 +226,7 @@ def _compared(results: ResultsFolder, place: Place) -> dict[str, Any]:
 def _facts(place: Place) -> tuple[SplitFacts | None, str]:
     """The present facts of the cell's split, or why they cannot be read."""
     try:
-        return split_facts(open_store(Path(place.store)), place.cell.split, place.part), ""
+        return split_facts(open_store(place.store), place.cell.split, place.part), ""
     except InputError as error:
         return None, f"the recordings cannot be read: {error.line}"
 

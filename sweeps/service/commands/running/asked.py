@@ -17,6 +17,7 @@ import sweeps
 from mucon.commands.outputs import check_folder
 from mucon.configuration import parse_settings
 from mucon.errors import Problem
+from storage.remote.addresses import StorePlace
 from sweeps.service.commands.options import is_tracking, new_console, tracking_uri
 from sweeps.service.driver import Options
 from sweeps.service.plan.sweep_folder import Rerun, SweepInfo
@@ -66,7 +67,7 @@ class Asked:
     started: float
     console: Console
     results: ResultsFolder
-    store: Path
+    store: StorePlace
     budget: Budget
     price: Price | None
     placement: Placement

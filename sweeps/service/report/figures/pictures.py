@@ -7,12 +7,13 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 from mucon import plots
 from mucon.errors import InputError
 from mucon.metrics.catalogue import SCALES, Unit
+from storage.remote.addresses import name_of
 from sweeps.service.plan.cells import Cell
 from sweeps.service.plan.plan import Part, Plan
 from sweeps.service.report.figures import plots as figures
@@ -130,7 +131,7 @@ def with_unit(title: str, unit: Unit) -> str:
 def about_data(plan: Plan) -> str:
     """Data set, splits and numbers of scored videos of a sweep."""
     scored = ", ".join(f"split {name}: {split.n_test} {plan.part} videos" for name, split in plan.splits.items())
-    return f"{PurePath(plan.store).name}, {scored}"
+    return f"{name_of(plan.store)}, {scored}"
 
 
 def _on_curve(experiment: Experiment, row: Variant) -> dict[str, str]:

@@ -12,6 +12,7 @@ from mucon.errors import InputError, Problem
 from mucon.method import training_of
 from mucon.videos import ScoredPart
 from storage import open_store
+from storage.remote.addresses import StorePlace
 from sweeps.service.plan.cells import Cell, expand, usable
 from sweeps.service.plan.plan import Part, Plan, make_plan
 from sweeps.service.plan.recordings import SplitData, fingerprints, split_facts
@@ -43,7 +44,7 @@ class Ground:
         device: see `make_plan`.
     """
 
-    store: Path
+    store: StorePlace
     base: Config
     settings: Mapping[str, object]
     splits: Sequence[str]

@@ -8,11 +8,12 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 from mucon.config import flatten
 from mucon.metrics.catalogue import WITHOUT
+from storage.remote.addresses import name_of
 from sweeps.service.text import param_text
 from sweeps.service.track.content.names import curve_name, safe_names, score_name
 from sweeps.service.trials import lease
@@ -266,7 +267,7 @@ def _title(result: Mapping[str, Any]) -> str:
 
 def _params(trial: Mapping[str, Any]) -> dict[str, str]:
     facts = {"method": trial["method"], "split": trial["split"], "seed": trial["seed"], "numerics": trial["numerics"]}
-    flat = flatten(trial["config"]) | facts | {"data": PurePath(trial["store"]).name}
+    flat = flatten(trial["config"]) | facts | {"data": name_of(trial["store"])}
     names = safe_names(flat)
     return {names[path]: param_text(value) for path, value in flat.items()}
 
@@ -293,7 +294,7 @@ def _tags(
     result: Mapping[str, Any] | None,
 ) -> dict[str, str]:
     """Tags of a run; an empty reason replaces that of an earlier attempt."""
-    facts: dict[str, Any] = {"data_set": PurePath(trial["store"]).name, "split": str(trial["split"])}
+    facts: dict[str, Any] = {"data_set": name_of(trial["store"]), "split": str(trial["split"])}
     facts["part"] = str(trial["part"])
     facts |= {"seed": str(trial["seed"]), "state": str(state), "reason": reason or ""}
     for name, value in environment.items():
@@ -316,7 +317,7 @@ def _data_set(trial: Mapping[str, Any]) -> DataSet:
         schema = json.dumps({"mlflow_colspec": [column], "mlflow_tensorspec": tensors})
     fingerprint = str(trial["data_fingerprint"])
     return DataSet(
-        name=f"{PurePath(trial['store']).name}, split {trial['split']}",
+        name=f"{name_of(trial['store'])}, split {trial['split']}",
         digest=fingerprint[:MAX_DIGEST_CHARACTERS],
         source=json.dumps({"uri": trial["store"]}),
         schema=schema,

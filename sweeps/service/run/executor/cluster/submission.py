@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mucon.errors import InputError, Problem
+from storage.remote.addresses import StorePlace
 from sweeps.service.run.notice import VARIABLE as NOTIFY
 from sweeps.service.spec.files.format import is_file_name
 from sweeps.service.text import HIDDEN, redacted
@@ -20,8 +21,8 @@ from sweeps.service.text import HIDDEN, redacted
 URI = "MLFLOW_TRACKING_URI"
 SENDER = "MUCON_SENDER"
 """Environment variable with the versions of the machine that has sent a sweep."""
-OWN = (NOTIFY, "MUCON_CORES", SENDER)
-"""Variables that are not sent: a secret, a folder of the machine, and what the machine adds itself."""
+OWN = (NOTIFY, "MUCON_CORES", "MUCON_CACHE_DIR", SENDER)
+"""Variables that are not sent: a secret, folders of the machine, and what the machine adds itself."""
 OPTIONS = ("--submit", "--detach")
 """Options that are not sent; the first one has a value."""
 PROGRAM = "mucon-sweeps"
@@ -65,7 +66,13 @@ class Submission:
 
 
 def submission(
-    sweep: str, name: str, words: Sequence[str], *, results: Path, store: Path | None, environment: Mapping[str, str]
+    sweep: str,
+    name: str,
+    words: Sequence[str],
+    *,
+    results: Path,
+    store: StorePlace | None,
+    environment: Mapping[str, str],
 ) -> Submission:
     """What is sent to run a sweep with the words of a command line.
 
@@ -141,13 +148,13 @@ def _value(words: Sequence[str], option: str) -> str | None:
     return found
 
 
-def _path_problems(results: Path, store: Path | None) -> list[Problem]:
+def _path_problems(results: Path, store: StorePlace | None) -> list[Problem]:
     found = [_relative("--results", str(results))] if not results.is_absolute() else []
     if store is None:
         message = "a sweep that is sent to a cluster needs a store there"
         hint = "name one that all its nodes see; `mucon store synthesize` makes one"
         found.append(Problem(rule="missing", place="--store", message=message, hint=hint))
-    elif not store.is_absolute():
+    elif isinstance(store, Path) and not store.is_absolute():
         found.append(_relative("--store", str(store)))
     return found
 
