@@ -25,6 +25,7 @@ from sweeps.service.commands.options import experiment_named, experiments
 from sweeps.service.commands.run import script_parser
 from tests.helpers.annotation_folders import write_annotations
 from tests.helpers.archive_servers import archive_of, published, released
+from tests.helpers.object_stores import CREDENTIALS, S3Server
 from tests.storage.helpers import write_store
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -94,10 +95,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     for page, file in (("sweeps", "smoothing.yaml"), ("search", "rate.yaml")):
         (yaml,) = code_blocks((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"), "yaml")
         (folder / file).write_text(yaml)
-    before = Path.cwd()
+    server, before = S3Server(), Path.cwd()
     os.chdir(folder)
-    yield folder
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": server.endpoint, "MUCON_CACHE_DIR": "cache"}.items():
+            patched.setenv(name, value)
+        yield folder
     os.chdir(before)
+    server.kill()
 
 
 def run(line: str) -> int:

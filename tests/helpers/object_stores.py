@@ -7,8 +7,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,7 @@ logging.getLogger("werkzeug").setLevel(logging.ERROR)
 ThreadedMotoServer(ip_address="127.0.0.1", port=int(sys.argv[1]), verbose=False).start()
 threading.Event().wait()
 """
-BUCKET = "stores"
+BUCKET = "lab"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test-key-id", "AWS_SECRET_ACCESS_KEY": "test-key-secret"}
 
 
@@ -86,9 +84,14 @@ class S3Server(Server):
             allow_bucket_creation=True,
         )
 
+    @property
+    def endpoint(self) -> str:
+        """The address of the server."""
+        return f"http://127.0.0.1:{self.port}"
+
     def uri(self, name: str) -> str:
         """The URI of a store in the bucket."""
-        return f"s3://{BUCKET}/{name}?endpoint_override=http://127.0.0.1:{self.port}"
+        return f"s3://{BUCKET}/{name}?endpoint_override={self.endpoint}"
 
     def names(self, name: str) -> list[str]:
         """Names of the files of a store."""
@@ -101,13 +104,3 @@ class S3Server(Server):
             with self.files().open_output_stream(f"{BUCKET}/{name}/{path.name}") as file:
                 file.write(path.read_bytes())
         return self.uri(name)
-
-
-@contextmanager
-def web_server(folder: Path) -> Iterator[Server]:
-    """A web server of a folder."""
-    server = Server("-m", "http.server", "{port}", "--bind", "127.0.0.1", "--directory", str(folder))
-    try:
-        yield server
-    finally:
-        server.kill()

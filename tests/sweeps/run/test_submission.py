@@ -50,6 +50,11 @@ def test_a_file_travels_with_the_sweep_and_is_named_without_its_folder(tmp_path:
     assert sent(name=str(path)).metadata != before, "another content is another sweep"
 
 
+def test_a_store_at_a_uri_is_sent_and_the_folder_of_this_machine_s_cache_is_not() -> None:
+    environment = {"MUCON_CACHE_DIR": "/mine", "MUCON_CACHE_SIZE": "1TB", "AWS_SECRET_ACCESS_KEY": "hidden-secret"}
+    assert sent(store="s3://lab/stores/tug", environment=environment).variables == {"MUCON_CACHE_SIZE": "1TB"}
+
+
 @pytest.mark.parametrize(
     ("changes", "rule", "place"),
     [
