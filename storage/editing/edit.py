@@ -23,7 +23,7 @@ from storage.format.schema import VIDEOS_SCHEMA, little_endian
 from storage.format.shards import as_bytes
 from storage.layouts import Clip, Progress
 from storage.reader import Store, open_store
-from storage.remote.addresses import Place
+from storage.remote.addresses import StorePlace
 from storage.writer import StoreWriter
 
 
@@ -196,7 +196,7 @@ def _copy_clip(writer: StoreWriter, store: Store, record: Record) -> None:
 
 
 @contextmanager
-def source_store(place: Place) -> Iterator[Store | None]:
+def source_store(place: StorePlace) -> Iterator[Store | None]:
     """Opens a store that no other process edits until the block ends; yields None if a folder is not a store.
 
     Raises:

@@ -14,11 +14,11 @@ from storage.errors import Problem, StoreError
 from storage.folders import check_target
 from storage.layouts import Progress, no_progress
 from storage.reader import open_store
-from storage.remote.addresses import Place
+from storage.remote.addresses import StorePlace
 
 
 def merge_stores(
-    places: Sequence[Place],
+    places: Sequence[StorePlace],
     target: Path,
     *,
     replace: bool = False,
