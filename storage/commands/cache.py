@@ -134,8 +134,8 @@ def run_verify(args: argparse.Namespace) -> int:
         stores = cache.stores()
     problems: list[Problem] = []
     for done, one in enumerate(stores, 1):
-        if one.manifest is not None and one.is_complete:
-            problems += cache.remove_damaged(one.manifest)
+        if one.manifest is not None:
+            problems += cache.verify(one.manifest)
         show_progress("verifying", done, len(stores))
     if problems:
         raise StoreError(problems)

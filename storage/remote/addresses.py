@@ -23,6 +23,8 @@ _CREDENTIALS = {
     "https": "a .netrc file",
 }
 _URI = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_MANGLED = re.compile(r"(?:s3|gs|gcs|abfss?|hdfs|https?|file):/")
+"""Beginning of a URI from which `Path` has removed a slash."""
 
 
 def is_uri(place: object) -> bool:
@@ -38,12 +40,15 @@ def place_of(given: str | os.PathLike[str]) -> StorePlace:
     """The place that a text or path names: a path, also for `file://`, or a URI without slashes at its end.
 
     Raises:
-        StoreError: a URI without a host or bucket, with a fragment or with a password.
+        StoreError: a URI without a host or bucket, with a fragment or with a password, or as a `Path`.
 
     >>> place_of("S3://bucket/stores/tug/?region=eu-west-1"), str(place_of("file:///data/my%20store"))
     ('s3://bucket/stores/tug?region=eu-west-1', '/data/my store')
     """
     if not is_uri(text := os.fspath(given)):
+        if isinstance(given, PurePath) and _MANGLED.match(text):
+            problem = Problem(rule="type", place=text, value="Path", expected="the URI as a string")
+            raise StoreError(problem)
         return Path(text)
     scheme, _, rest = text.partition("://")
     parts, shown = urlsplit(f"{scheme.lower()}://{rest}"), without_passwords(text)

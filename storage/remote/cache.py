@@ -27,6 +27,7 @@ from pathlib import Path
 from storage.constants import MANIFEST
 from storage.errors import Problem, StoreError
 from storage.format.manifest import FileEntry, Manifest
+from storage.inspection.overview import size_text
 
 FOLDER_VARIABLE = "MUCON_CACHE_DIR"
 SIZE_VARIABLE = "MUCON_CACHE_SIZE"
@@ -36,6 +37,10 @@ UNFINISHED = f".{MANIFEST}"
 """The manifest of a store whose files are not all in the cache."""
 ADDRESSES = ".addresses"
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+class NoRoomError(StoreError):
+    """A store does not fit into the cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +105,13 @@ class Cache:
         """The place of a file."""
         return self.folder / "objects" / sha256
 
-    def hold(self, sha256: str, *, exclusive: bool = False) -> int | None:
-        """Locks a store against its removal, and marks it as used now.
+    def hold(self, sha256: str, *, exclusive: bool = False, marked: bool = True) -> int | None:
+        """Locks a store against its removal.
 
         Args:
             sha256: checksum of its manifest.
             exclusive: to remove it; returns None if a process uses it.
+            marked: whether a shared lock counts as the last use.
 
         Returns:
             File descriptor; the lock ends when it is closed.
@@ -113,7 +119,7 @@ class Cache:
         lock = os.open(self.folder / "locks" / f"{sha256}.store", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH)
-            if not exclusive:
+            if marked and not exclusive:
                 os.utime(lock)
         except BlockingIOError:
             os.close(lock)
@@ -215,7 +221,7 @@ class Cache:
             manifest: of the store, which is in the cache already as an unfinished one.
 
         Raises:
-            StoreError: it does not fit.
+            NoRoomError: it does not fit.
         """
         own = sum({entry.sha256: entry.bytes for entry in files_of(manifest)}.values())
         with self.locked("room"):
@@ -227,11 +233,14 @@ class Cache:
                     self.remove(others.pop(0).sha256)
                     over, short = self._lacking(manifest)
         if over > 0:
-            message = f"the store does not fit into the cache ({over} bytes too many for the limit of {self.limit})"
+            sizes = f"{size_text(over)} too much for the limit of {size_text(self.limit)}"
+            message = f"the store does not fit into the cache ({sizes})"
             hint = f"raise {SIZE_VARIABLE}, or end what uses the other stores (`mucon store cache list`)"
-            raise StoreError(Problem(rule="unwritable", place=str(self.folder), value=over, message=message, hint=hint))
+            raise NoRoomError(
+                Problem(rule="unwritable", place=str(self.folder), value=over, message=message, hint=hint)
+            )
         if short > 0:
-            raise StoreError(_full(self.folder, f"{short} bytes are missing for the store"))
+            raise NoRoomError(_full(self.folder, f"{size_text(short)} are missing for the store"))
 
     def _lacking(self, manifest: Manifest) -> tuple[int, int]:
         """Bytes above the limit, and bytes that the disk lacks, if all files of a store are fetched."""
@@ -249,10 +258,21 @@ class Cache:
         files = [entry for one in stores if one.manifest for entry in files_of(one.manifest)]
         return sum({entry.sha256: entry.bytes for entry in files}.values())
 
+    def verify(self, manifest: Manifest) -> list[Problem]:
+        """Compares a store with its checksums, see `remove_damaged`; an incomplete or removed one has no problems."""
+        lock = self.hold(manifest.sha256, marked=False)
+        assert lock is not None
+        try:
+            with self.locked(f"{manifest.sha256}.fetch"):
+                return self.remove_damaged(manifest) if self.is_complete(manifest) else []
+        finally:
+            os.close(lock)
+
     def remove_damaged(self, manifest: Manifest) -> list[Problem]:
         """Compares all files of a store with their checksums and removes the damaged ones from the cache.
 
-        Processes that have mapped a removed file keep it. The next `open_store` fetches it again.
+        Processes that have mapped a removed file keep it. The next `open_store` fetches it again. The caller has locked
+        the store.
         """
         folder = self.store(manifest.sha256)
         wrong = [entry for entry in files_of(manifest) if not is_whole(folder / entry.file, entry)]

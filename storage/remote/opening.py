@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import sys
 import threading
 import time
@@ -21,7 +22,7 @@ from storage.folders import sync_folder
 from storage.format.manifest import FileEntry, Manifest
 from storage.reader import Store, opened
 from storage.remote.addresses import StorePlace, place_of
-from storage.remote.cache import ADDRESSES, UNFINISHED, Cache, files_of, read_or_none, writing
+from storage.remote.cache import ADDRESSES, UNFINISHED, Cache, NoRoomError, files_of, read_or_none, writing
 from storage.remote.transport import CHUNK, Transport, reported, transport_of
 
 THREADS = 4
@@ -176,10 +177,11 @@ class _Copy:
             file.write(f"{self.address}\n")
         try:
             cache.make_room(self.manifest)
-        except StoreError:
-            (folder / UNFINISHED).unlink()  # it takes no room that other stores need
+            self._fetch_files()
+        except (OSError, NoRoomError):  # a beginning would take the room that other stores need
+            shutil.rmtree(folder, ignore_errors=True)
+            cache.remove_unlinked()
             raise
-        self._fetch_files()
         sync_folder(cache.folder / "objects")
         sync_folder(folder)
         reach("storage.cache.publish")

@@ -72,7 +72,7 @@ def reported(address: str, action: str) -> Iterator[None]:
         raise
     except Exception as error:  # fsspec's file systems raise exceptions of many libraries
         message = f"cannot {action} ({' '.join(redacted(str(error)).split()) or type(error).__name__})"
-        hint = f"check address, network and access; {credentials_hint(address)}; the same command fetches the rest"
+        hint = f"check address, network and access; {credentials_hint(address)}; then run the command again"
         raise StoreError(Problem(rule="unreachable", place=redacted(address), message=message, hint=hint)) from error
 
 

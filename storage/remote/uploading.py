@@ -98,12 +98,13 @@ def upload(folder: Path, address: str, *, replace: bool = False) -> None:
         entries = [_renamed(entry, id) for entry in files_of(manifest)]
         with ThreadPoolExecutor(THREADS) as pool:
             tasks = [
-                pool.submit(_send, remote, folder / old.file, new.file, mark)
+                pool.submit(_send, remote, folder / old.file, new.file)
                 for old, new in zip(files_of(manifest), entries, strict=True)
             ]
             try:
                 for task in tasks:
                     task.result()
+                    _send_mark(remote, mark)  # says that the writer lives
             finally:
                 for task in tasks:
                     task.cancel()
@@ -127,10 +128,9 @@ def _renamed(entry: FileEntry, id: str) -> FileEntry:
     return replace(entry, file=f"{stem}-{entry.sha256[:16]}-{id}.parquet")
 
 
-def _send(remote: Transport, path: Path, name: str, mark: str) -> None:
+def _send(remote: Transport, path: Path, name: str) -> None:
     with path.open("rb") as file:
         remote.write(name, file)
-    _send_mark(remote, mark)  # says that the writer lives
     reach("storage.upload.file")
 
 

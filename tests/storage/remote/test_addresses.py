@@ -71,6 +71,11 @@ def test_a_uri_that_cannot_be_opened_is_one_problem(
         open_store(uri)
 
 
+def test_a_uri_that_a_path_has_mangled_is_refused() -> None:
+    with refused("type", place="s3:/lab/tug", n=1, error=StoreError):
+        open_store(Path("s3://lab/tug"))
+
+
 def test_the_name_of_a_store_is_the_last_part_of_its_place() -> None:
     assert name_of("s3://bucket/stores/my%20tug?endpoint_override=http://127.0.0.1:9000/x") == "my tug"
     assert name_of("https://host") == "host"

@@ -149,7 +149,7 @@ def test_the_store_used_the_longest_time_ago_makes_room_but_none_that_is_open(
     monkeypatch.setenv("MUCON_CACHE_SIZE", "10 kB")  # it never fits: nothing is removed for it
     with refused("unwritable", n=1, error=StoreError):
         open_store(site.uri("c"))
-    assert complete_stores() == [site.uri("b")]
+    assert [one.addresses for one in Cache.configured().stores()] == [(site.uri("b"),)]
 
 
 def test_a_cache_that_cannot_be_written_is_one_problem(
