@@ -86,8 +86,13 @@ def header_conflicts(headers: Sequence[Header], places: Sequence[str]) -> Iterat
         for name in ("dim", "dtype", *_TIMES):
             expected, value = getattr(first, name), getattr(header, name)
             if value != expected and (name not in _TIMES or None not in (value, expected)):
+                hint = f"read its data with --dtype {expected}" if name == "dtype" else ""
                 yield Problem(
-                    rule="mismatch", place=f"{place}: {name}", value=value, expected=f"{expected} as in {other}"
+                    rule="mismatch",
+                    place=f"{place}: {name}",
+                    value=value,
+                    expected=f"{expected} as in {other}",
+                    hint=hint,
                 )
         for name in header.vocabulary:
             if name in first.vocabulary and (name in header.background) != (name in first.background):

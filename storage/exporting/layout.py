@@ -45,8 +45,12 @@ class Exported(Dataset):
 
     def survey(self, progress: Progress = no_progress, *, values: bool = True) -> Survey:
         """Reads and validates every file, see `Layout.survey`."""
-        survey, rate = super().survey(progress, values=values), self.options.sample_rate
-        metadata = {**self._description.metadata, **({"sample_rate": rate} if rate > 1 else {})}
+        survey, default = super().survey(progress, values=values), ImportOptions()
+        changes = {
+            name: getattr(self.options, name)
+            for name in ("length_policy", "length_tolerance", "sample_rate")
+            if getattr(self.options, name) != getattr(default, name)
+        }
         times = {name: value for name, value in self._description.times.items() if value is not None}
         return replace(survey, metadata={**self._description.metadata, **changes}, times=times)
 
