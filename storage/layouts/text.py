@@ -19,7 +19,7 @@ def read_lines(path: Path) -> list[str]:
     Raises:
         StoreError: see `plain_lines`.
     """
-    return [normal(line).strip() for line in plain_lines(path)]
+    return _without_blank_end(normal(line).strip() for line in plain_lines(path))
 
 
 def plain_lines(path: Path) -> list[str]:
@@ -55,10 +55,14 @@ def plain_lines(path: Path) -> list[str]:
     if text.startswith("version https://git-lfs"):
         message, hint = "a pointer of Git LFS", "fetch the file itself with `git lfs pull`"
         raise StoreError(Problem(rule="type", place=str(path), value=text[:7], message=message, hint=hint))
-    lines = [line.strip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
-    while lines and not lines[-1]:
-        lines.pop()
-    return lines
+    return _without_blank_end(line.strip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
+
+
+def _without_blank_end(lines: Iterable[str]) -> list[str]:
+    kept = list(lines)
+    while kept and not kept[-1]:
+        kept.pop()
+    return kept
 
 
 _SUFFIXES = (".txt", *SUFFIXES, *PICKLES)

@@ -16,6 +16,7 @@ from tests.helpers.refusals import matching, refused
         (b"a\n\nb\n", ["a", "", "b"]),
         ("größe\n".encode(), ["größe"]),
         (b"a\x0bb\n", ["a\x0bb"]),
+        ("a\n\u200b\n\u00a0\n".encode(), ["a"]),
     ],
 )
 def test_lines_are_stripped_of_marks_and_blanks(tmp_path, content, lines):
