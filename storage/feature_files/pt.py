@@ -10,7 +10,6 @@ import io
 import pickle
 import struct
 import zipfile
-from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
@@ -128,11 +127,12 @@ def _mapped(archive: zipfile.ZipFile, path: Path, storage: _Storage) -> NDArray[
     entry = archive.getinfo(storage.entry)
     kind = np.dtype("u2" if storage.dtype == _BFLOAT16 else storage.dtype)
     byteorder = storage.entry.split("/")[0] + "/byteorder"
-    if byteorder in archive.namelist() and archive.read(byteorder) == b"big":
-        kind = kind.newbyteorder(">")
-    with path.open("rb") as file:
-        file.seek(entry.header_offset)
-        local = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
+    if byteorder in archive.namelist():
+        with archive.open(byteorder) as file:
+            kind = kind.newbyteorder(">" if file.read(3) == b"big" else "<")
+    with path.open("rb") as raw:
+        raw.seek(entry.header_offset)
+        local = _LOCAL_HEADER.unpack(raw.read(_LOCAL_HEADER.size))
     begin = entry.header_offset + _LOCAL_HEADER.size + local[-2] + local[-1]
     size = storage.n_values * kind.itemsize
     if entry.compress_type != zipfile.ZIP_STORED or entry.file_size < size or begin + size > path.stat().st_size:
@@ -157,7 +157,23 @@ class _Unpickler(pickle._Unpickler):  # the one in Python: the one in C reserves
         """Drops the attributes of a dict, such as the version of a module."""
         self.stack.pop()
 
+    def load_setitem(self: Any) -> None:
+        """Adds an item to a dict; a key that is no name or number could take for ever to hash."""
+        value, key = self.stack.pop(), self.stack.pop()
+        if not isinstance(key, str | int):
+            raise ValueError("a key that is neither a name nor a number")
+        self.stack[-1][key] = value
+
+    def load_setitems(self: Any) -> None:
+        """Adds several items to a dict."""
+        items = self.pop_mark()
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            self.stack += [key, value]
+            self.load_setitem()
+
     dispatch[pickle.BUILD[0]] = load_build
+    dispatch[pickle.SETITEM[0]] = load_setitem
+    dispatch[pickle.SETITEMS[0]] = load_setitems
 
     def __init__(self, content: bytes, folder: str, path: Path) -> None:
         super().__init__(io.BytesIO(content))
@@ -168,7 +184,7 @@ class _Unpickler(pickle._Unpickler):  # the one in Python: the one in C reserves
         if module == "torch" and name in _STORAGES:
             return _STORAGES[name]
         known = {
-            ("collections", "OrderedDict"): OrderedDict,
+            ("collections", "OrderedDict"): _empty_dict,
             ("torch._utils", "_rebuild_tensor_v2"): self._tensor,
             ("torch._utils", "_rebuild_parameter"): _data_of_parameter,
         }
@@ -179,8 +195,8 @@ class _Unpickler(pickle._Unpickler):  # the one in Python: the one in C reserves
     def persistent_load(self, pid: Any) -> _Storage:
         """Returns the storage of a tensor."""
         _, dtype, entry, _, n_values = pid
-        if dtype not in _STORAGES.values() or not isinstance(n_values, int):
-            raise ValueError("a storage without dtype or size")
+        if dtype not in _STORAGES.values() or not isinstance(entry, str) or not isinstance(n_values, int):
+            raise ValueError("a storage without dtype, name or size")
         return _Storage(f"{self.folder}data/{entry}", dtype, n_values)
 
     def _tensor(
@@ -196,6 +212,10 @@ class _Unpickler(pickle._Unpickler):  # the one in Python: the one in C reserves
         if offset > storage.n_values or (0 not in shape and last >= storage.n_values):
             raise ValueError("a tensor outside its storage")
         return _Tensor(storage, offset, tuple(shape), tuple(strides))
+
+
+def _empty_dict() -> dict[object, object]:
+    return {}
 
 
 def _data_of_parameter(data: _Tensor, *others: Any) -> _Tensor:

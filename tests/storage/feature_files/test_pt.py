@@ -182,6 +182,10 @@ GLOBAL = b"cos\nmkdir\n"
 SHADOW = b"ctorch._utils\n_rebuild_parameter\n"
 
 
+DOUBLING = b")" + b"".join(bytes([pickle.BINPUT[0], n, pickle.BINGET[0], n, pickle.TUPLE2[0]]) for n in range(90))
+"""A tuple of twice a tuple of twice a tuple ..., which takes for ever to hash and to print."""
+
+
 @pytest.mark.parametrize(
     ("program", "rule"),
     [
@@ -199,8 +203,12 @@ SHADOW = b"ctorch._utils\n_rebuild_parameter\n"
         (b"\x80\x02\x82\x01.", "unreadable"),
         (b"(" * 10**5 + b"t" * 10**5 + b".", "type"),
         (b"", "unreadable"),
+        (b"\x80\x02}" + DOUBLING + b"K\x01s.", "unreadable"),
+        (b"\x80\x02}(" + DOUBLING + b"K\x01u.", "unreadable"),
+        (b"\x80\x02ccollections\nOrderedDict\n]" + DOUBLING + b"K\x01\x86a\x85R.", "unreadable"),
+        (b"\x80\x02(X\x07\x00\x00\x00storagectorch\nFloatStorage\n" + DOUBLING + b"K\x01K\x01tQ.", "unreadable"),
     ],
-    ids=range(14),
+    ids=range(18),
 )
 def test_hostile_pickles_do_nothing(tmp_path, monkeypatch, program, rule):
     monkeypatch.chdir(tmp_path)
