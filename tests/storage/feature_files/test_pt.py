@@ -149,6 +149,13 @@ def test_a_hand_made_tensor_is_read(tmp_path):
     assert open_features(path).tolist() == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
 
 
+def test_values_of_a_big_endian_machine_are_read(tmp_path):
+    path = archive(tmp_path / "a.pt", tensor_program(), np.arange(10, dtype=">f4").tobytes())
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr("a/byteorder", "big")
+    assert open_features(path).tolist() == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
+
+
 @pytest.mark.parametrize(
     "numbers",
     [
