@@ -200,7 +200,7 @@ def locked(target: Path, *, wait: bool = False, shared: bool = False) -> Iterato
             fcntl.flock(folder, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError as error:
             os.close(folder)
-            message, hint = "another process edits or replaces it", "wait until that process has finished"
+            message, hint = "another process edits, replaces or merges it", "wait until that process has finished"
             raise StoreError(Problem(rule="busy", place=str(target), message=message, hint=hint)) from error
         except OSError:  # a file system without locks: `publish` still compares the folders
             pass

@@ -213,6 +213,17 @@ def test_a_changed_export_that_contradicts_itself_is_refused(tmp_path, name, old
     assert not (tmp_path / "t").exists()
 
 
+def test_changed_lengths_need_the_option_that_allows_them(tmp_path):
+    export_store(open_store(write_store(tmp_path / "s", clips_of([8, 9]), metadata={"k": 1})), tmp_path / "x")
+    np.save(tmp_path / "x" / "features" / "v000.npy", np.zeros((7, 4), np.float32))
+    with refused("mismatch", place="v000", value=8, n=1, error=StoreError):
+        imported(tmp_path / "x", tmp_path / "t")
+    assert main(["import", str(tmp_path / "x"), str(tmp_path / "t"), "--length-tolerance", "1"]) == 0
+    store = open_store(tmp_path / "t")
+    assert store.record("v000").lengths == (1, 6)
+    assert store.manifest.metadata == {"k": 1, "length_tolerance": 1}
+
+
 def test_a_changed_label_and_a_new_clip_are_imported(tmp_path):
     export_store(open_store(write_store(tmp_path / "s", clips_of([8, 9]))), tmp_path / "x")
     np.save(tmp_path / "x" / "features" / "new.npy", np.zeros((3, 4), np.float32))
