@@ -41,6 +41,7 @@ OUTPUTS = {
     "subtitles": [".vtt"] * 5,
     "elan": [".tsv"] * 5,
     "some": [".json"] * 2,
+    "predicted_transcripts": [".png", ".txt"] * 2,
 }
 """What the pages' predictions write for five recordings."""
 ACTIONS = ("SEATED", "STANDING_UP", "WALKING", "UNLABELLED")
@@ -137,7 +138,7 @@ def test_every_command_runs_and_the_library_examples_work(place: Path, capsys: p
         printed = capsys.readouterr().out
         if "mucon-sweeps compare" in line:
             assert "runs/tug" in printed
-        elif "--dry-run" in line or line.split(" | ")[-1].split()[0] != "mucon":
+        elif line.split(" | ")[-1].split()[0] != "mucon":
             assert "missing" in printed, line
         elif " predict " in line and " --out " not in line:
             assert "SEATED" in printed
@@ -146,6 +147,8 @@ def test_every_command_runs_and_the_library_examples_work(place: Path, capsys: p
         assert sorted(path.suffix for path in (place / folder).glob("s*")) == sorted(kinds), folder
     assert (place / "segments.png").stat().st_size > 10_000
     assert (place / "why.html").stat().st_size > 10_000
+    for figure in ("tug", "tug_transcripts", "tug_predicted"):
+        assert (place / f"{figure}.png").stat().st_size > 10_000
     for page in PAGES:
         for example in code_blocks(page.read_text(encoding="utf-8"), "python"):
             environment = {**os.environ, "PYTHONPATH": str(ROOT)}

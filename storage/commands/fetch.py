@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sys
-import time
 from pathlib import Path
 
-from storage.commands.command import Subparsers, add_command, reports_problems
+from storage.commands.command import Subparsers, add_command, reports_problems, show_progress
 from storage.errors import EXIT_OK
 
 _DESCRIPTION = """\
@@ -21,7 +19,6 @@ with those that the publisher states; free space is checked before."""
 _EXAMPLE = """\
 example:
   %(prog)s breakfast data/breakfast"""
-_WIDTH = 20
 
 
 def add(subparsers: Subparsers) -> None:
@@ -46,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         server=args.server,
         archive_only=args.archive_only,
         say=lambda line: print(line, flush=True),
-        progress=Bar(),
+        progress=_show_megabytes,
     )
     if args.archive_only:
         print(f"wrote {args.target / archive.file}")
@@ -56,24 +53,5 @@ def run(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-class Bar:
-    """Shows a bar with speed and remaining time on a terminal, at most ten times a second; nothing elsewhere."""
-
-    def __init__(self) -> None:
-        self._is_shown = sys.stderr.isatty()
-        self._what, self._first, self._since, self._last = "", 0, 0.0, 0.0
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        """Shows that `done` of `total` bytes are done."""
-        now = time.monotonic()
-        if not self._is_shown or (what == self._what and done < total and now - self._last < 0.1):
-            return
-        if what != self._what:
-            self._what, self._first, self._since = what, done, now
-        self._last = now
-        share = done / total if total else 1.0
-        bar = "#" * int(share * _WIDTH)
-        rate = (done - self._first) / max(now - self._since, 1e-9)
-        left = f", {(total - done) / rate / 60:.0f} min left" if rate > 0 and done < total else ""
-        text = f"{what} [{bar:<{_WIDTH}}] {100 * share:3.0f} % of {total / 1e9:.2f} GB, {rate / 1e6:.1f} MB/s{left}"
-        print(f"\r{text:<78}", end="\n" if done == total else "", file=sys.stderr, flush=True)
+def _show_megabytes(what: str, done: int, total: int) -> None:
+    show_progress(f"{what}, MB:", done // 10**6, total // 10**6)

@@ -32,12 +32,12 @@ def released() -> dict[str, bytes]:
     """Files of two recordings as the authors published theirs, below one folder."""
     files = {"breakfast/mapping.txt": b"0 SIL\n1 pour\n", "__MACOSX/._x": b"junk"}
     random = np.random.default_rng(0)
-    for name in ("P03_cam01_P03_tea", "P04_cam01_P04_tea"):
+    for name, lengths in (("P03_cam01_P03_tea", [15, 25]), ("P04_cam01_P04_tea", [15, 40])):
         arrays = {
-            "features": random.standard_normal((40, 8)).astype(np.float32),
-            "labels": np.repeat([0, 1], [15, 25]),
+            "features": random.standard_normal((sum(lengths), 8)).astype(np.float32),
+            "labels": np.repeat([0, 1], lengths),
             "transcripts": np.array([0, 1]),
-            "lengths": np.array([15, 25]),
+            "lengths": np.array(lengths),
         }
         for kind, array in arrays.items():
             target = io.BytesIO()
