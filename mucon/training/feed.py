@@ -119,11 +119,12 @@ def residence_lines(videos: Sequence[Video], device: torch.device, training: Tra
         return []
     choice = training.device_resident
     size = _size(videos, device, getattr(torch, usable_precision(training.precision, device)))
-    place = f"kept on {device}" if stays(size, device, choice) else "read ahead from the store"
-    limit = (
-        f", room for {_gb(room(device, choice))} beside a margin of {MARGINS[choice]:.0%}" if choice != "off" else ""
-    )
-    return [f"features of the training videos: {_gb(size)}{limit}; {place}"]
+    place = f"kept on {device}" if stays(size, device, choice) else f"read ahead to {device}"
+    line = f"features of the training videos: {_gb(size)}, {place}"
+    if choice == "off":
+        return [line]
+    free = room(device, choice) / (1 - MARGINS[choice])
+    return [f"{line}; {_gb(free)} are free there, and {MARGINS[choice]:.0%} of it must stay free"]
 
 
 def _size(videos: Sequence[Video], device: torch.device, dtype: torch.dtype) -> int:

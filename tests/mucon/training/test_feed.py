@@ -125,7 +125,7 @@ def test_the_memory_of_the_features_is_printed_for_a_gpu_alone(monkeypatch: pyte
     for choice in ("auto", "off"):
         (line,) = residence_lines([video], META, TrainingConfig(device_resident=choice))
         assert "2 GB" in line
-        assert ("3 GB" in line, "50%" in line) == (choice == "auto", choice == "auto")
+        assert ("6 GB" in line, "50%" in line) == (choice == "auto", choice == "auto")
     with refused("unsupported", "training.device_resident", "on"):
         residence_lines([video] * 2, META, TrainingConfig(device_resident="on"))
     assert residence_lines([video], CPU, TrainingConfig(device_resident="on")) == []
