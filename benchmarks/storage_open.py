@@ -59,7 +59,7 @@ def main() -> None:
             path = folder / str(n_clips)
             writing = seconds(lambda path=path, n=n_clips: write(path, n))
             size = {"clips": n_clips, "frames": FRAMES, "written_in": round(writing, 2)}
-            time.sleep(4)  # a store that was just written is read again each time
+            time.sleep(0.2)  # a store that was just written is read again each time
             clip = f"clip{n_clips * 2 // 3:07d}"
             case = f"{n_clips} clips"
             compare(

@@ -250,7 +250,8 @@ def _load(path: Path, *, recent: bool) -> Loaded:
 
 
 Stamp = tuple[int, ...]
-_SETTLED_NS = 3 * 10**9
+_SETTLED_NS = 5 * 10**7
+_SETTLED_COARSE_NS = 3 * 10**9
 
 
 def _stamp(facts: os.stat_result) -> Stamp:
@@ -294,7 +295,14 @@ def _header(folder: Path, handle: int) -> _Header:
     manifest, manifest_stamp = _manifest(folder, handle)
     catalogue, videos_stamp = _catalogue(folder, handle, manifest)
     stamps = manifest_stamp, videos_stamp
-    return _Header(manifest, catalogue, stamps, all(now - max(stamp[-2:]) > _SETTLED_NS for stamp in stamps))
+    return _Header(manifest, catalogue, stamps, all(_is_settled(stamp, now) for stamp in stamps))
+
+
+def _is_settled(stamp: Stamp, now: int) -> bool:
+    """Returns whether the times of a file are older than their resolution, which is a second on some file systems."""
+    times = stamp[-2:]
+    is_fine = any(time % 10**9 for time in times)
+    return now - max(times) > (_SETTLED_NS if is_fine else _SETTLED_COARSE_NS)
 
 
 def _cannot_open(path: Path, error: OSError) -> Problem:

@@ -121,10 +121,12 @@ class Catalogue:
             try:
                 # One handle per call and no threads of Arrow: safe in threads and after a fork.
                 file = pq.ParquetFile(pa.BufferReader(pa.py_buffer(self._data)), metadata=self._metadata)
-                table = file.read(columns=missing, use_threads=False)
+                # One by one takes longer and needs less memory.
+                for step in [missing] if self._metadata.num_rows < _MANY else [[name] for name in missing]:
+                    table = file.read(columns=step, use_threads=False)
+                    self._columns.update({name: table[name].combine_chunks() for name in step})
             except (pa.ArrowException, OSError) as error:
                 raise self._unreadable(error) from error
-            self._columns.update({name: table[name].combine_chunks() for name in missing})
         return {name: self._columns[name] for name in names}
 
     def _column_problems(self, schema: pa.Schema) -> list[Problem]:
@@ -239,6 +241,7 @@ class Catalogue:
 
 _PLACES = ("frames", "shard", "row_group", "first_row")
 _NEAR = 5000
+_MANY = 100_000
 
 
 def _utf8(text: str) -> bytes:
@@ -268,7 +271,8 @@ def _shard_rows(shard: IntArray, row_group: IntArray, first_row: IntArray, frame
     order = np.lexsort((first_row, row_group, shard))
     before = np.concatenate(([0], np.cumsum(frames[order])))[:-1]
     rows = np.empty_like(frames)
-    new_shard = np.diff(shard[order], prepend=-1) != 0
+    ordered = shard[order]
+    new_shard = ordered != np.concatenate(([-1], ordered))[:-1]
     base = np.maximum.accumulate(np.where(new_shard, before, 0))
     rows[order] = before - base
     return rows

@@ -51,8 +51,16 @@ def test_a_clip_is_read_without_its_record_or_the_names_of_the_others(store):
 
 
 def test_files_that_may_change_within_the_resolution_of_their_times_are_read_again(store, monkeypatch):
-    monkeypatch.undo()
+    monkeypatch.setattr(reader, "_SETTLED_NS", 10**18)
     assert open_store(store).catalogue is not open_store(store).catalogue
+
+
+def test_a_file_system_with_whole_seconds_needs_more_time_than_one_with_fractions():
+    second, now = 10**9, 100 * 10**9
+    assert reader._is_settled((0, 0, 0, now - second + 1, now - second + 1), now)
+    assert not reader._is_settled((0, 0, 0, now - second, now - second), now)
+    assert reader._is_settled((0, 0, 0, now - 4 * second, now - 4 * second), now)
+    assert not reader._is_settled((0, 0, 0, now - second + 1, now - 10**7), now)
 
 
 def test_only_the_last_stores_are_remembered(store):
