@@ -59,7 +59,7 @@ TOY: dict[str, dict[str, object]] = {
         "backbone.n_layers": 1,
         "backbone.pool_after": (),
         "segment_branch.hidden": 16,
-        "training.epochs": 12,
+        "training.epochs": 16,
         "training.optimiser": "adam",
         "training.learning_rate": 0.005,
         "training.weight_decay": 0.0,
@@ -89,7 +89,7 @@ TOY: dict[str, dict[str, object]] = {
         "training.learning_rate": 0.005,
     },
     "nnv": {"network.hidden": 16, "network.window": 5, "training.epochs": 6, "training.learning_rate": 0.01},
-    "cdfl": {"network.hidden": 16, "network.window": 5, "training.epochs": 8, "training.learning_rate": 0.01},
+    "cdfl": {"network.hidden": 16, "network.window": 3, "training.epochs": 10, "training.learning_rate": 0.02},
     "d3tw": {"network.hidden": 16, "network.window": 5, "training.epochs": 10, "training.learning_rate": 0.01},
     "isba": {
         "network.channels": (16,),
