@@ -288,5 +288,13 @@ class Method(Protocol[C]):
     def short_steps(self, config: C) -> int:
         """Steps at the start of a training that take less time than later ones, and are not timed."""
 
+    def passes_between(self, config: C, epochs: range) -> int:
+        """Number of predictions of all training videos that some epochs begin with, besides their steps.
+
+        Args:
+            config: the configuration.
+            epochs: counted from 0.
+        """
+
     def step_shape(self, config: C) -> tuple[object, ...]:
         """The parts of a configuration that determine the duration of a step; equal tuples take equally long."""

@@ -125,6 +125,10 @@ class MuCon:
         """None."""
         return 0
 
+    def passes_between(self, config: TrainConfig, epochs: range) -> int:
+        """Those that give the network's own labels."""
+        return sum(config.self_training.refreshes(epoch, config.training.epochs) for epoch in epochs)
+
     def step_shape(self, config: TrainConfig) -> tuple[object, ...]:
         """Networks, mutual consistency, labels and arithmetic."""
         training = config.training

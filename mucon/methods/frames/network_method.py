@@ -128,6 +128,10 @@ class NetworkMethod(ABC, Generic[C]):
         """None."""
         return 0
 
+    def passes_between(self, config: C, epochs: range) -> int:
+        """None."""
+        return 0
+
     def step_shape(self, config: C) -> tuple[object, ...]:
         """Network and arithmetic."""
         return (self.name, config.network, config.training.optimiser, config.training.threads)

@@ -61,6 +61,10 @@ class HmmConfig(WeakConfig):
         del n_videos
         return {"training.optimiser": "sgd", "training.learning_rate": 1.0, "training.epochs": 40}
 
+    def looks_again(self, epoch: int) -> bool:
+        """Whether all videos are aligned again before an epoch."""
+        return epoch > 0 and epoch % self.training.realign_every == 0
+
     def limits(self) -> Mapping[str, int]:
         """An alignment after the last epoch never comes."""
         return {"training.realign_every": self.training.epochs}

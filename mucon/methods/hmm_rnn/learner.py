@@ -39,7 +39,7 @@ class HmmLearner(WeakLearner):
 
         The posteriors of each video are read back from the device once.
         """
-        if epoch == 0 or epoch % self.config.training.realign_every:
+        if not self.config.looks_again(epoch):
             return
         with evaluating(self.network):
             lengths = [self.aligned(index) for index in range(len(self.videos))]

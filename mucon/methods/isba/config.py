@@ -79,7 +79,7 @@ class IsbaConfig(WeakConfig):
         """The loop, counted from 0, of an epoch, counted from 0."""
         return epoch * self.n_loops // self.training.epochs
 
-    def begins(self, epoch: int) -> bool:
+    def looks_again(self, epoch: int) -> bool:
         """Whether an epoch is the first one of a loop, except for the first loop."""
         return epoch > 0 and self.loop_of(epoch) > self.loop_of(epoch - 1)
 

@@ -68,7 +68,7 @@ class IsbaLearner(WeakLearner):
 
     def begin_epoch(self, epoch: int) -> None:
         """Ends the loop before, and begins one with refined tokens."""
-        if self.stopped or not self.config.begins(epoch):
+        if self.stopped or not self.config.looks_again(epoch):
             return
         loss, counts = self._looked_at()
         self.loops.append(loss)

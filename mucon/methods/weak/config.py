@@ -152,6 +152,10 @@ class WeakConfig(NetworkConfig):
             {path: default[path] if default[path] >= limit else limit for path, limit in limits.items()}
         )
 
+    def looks_again(self, epoch: int) -> bool:
+        """Whether an epoch, counted from 0, begins with a prediction of all training videos."""
+        return False
+
     def limits(self) -> Mapping[str, int]:
         """Path of a number -> its limit: it and all larger numbers have the same effect."""
         return {}

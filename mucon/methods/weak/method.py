@@ -81,6 +81,10 @@ class WeakMethod(NetworkMethod[C]):
         """The configuration with the settings of its schedule."""
         return config.for_videos(n_videos, given)
 
+    def passes_between(self, config: C, epochs: range) -> int:
+        """Those of the epochs that look at all videos again."""
+        return sum(config.looks_again(epoch) for epoch in epochs)
+
     def step_shape(self, config: C) -> tuple[object, ...]:
         """Also what differs from method to method: loss, alignment, buffer, frames per step of the optimiser."""
         own = [getattr(config, one.name) for one in dataclasses.fields(config) if one.name not in ("training", "seed")]

@@ -206,16 +206,17 @@ def _parts(store: Store, trial: Trial) -> tuple[list[Video], list[Video]]:
 
 
 def _frames(group: Sequence[Trial], epochs: int, train: Sequence[Video], test: Sequence[Video]) -> float:
-    """Frames of a training's epochs, and of its progress scores and evaluations as a share of those."""
-    training = group[0].training
+    """Frames of a training's last epochs, and of its predictions as a share of those."""
+    method, config, training = method_named(group[0].method), group[0].config, group[0].training
     n_labelled = sum(video.lengths is not None for video in train)
-    visited = method_named(group[0].method).visited(group[0].config, train)
+    visited = method.visited(config, train)
     frames = sum(video.n_frames for video in visited)
     unlabelled = min(getattr(training, "label_free_videos", 0), len(train))  # of MuCon alone
     n_scored = min(training.progress_videos, n_labelled) + unlabelled
     scored = n_scored * frames / len(visited) * -(-epochs // training.progress_every)
     evaluated = len(group) * sum(video.n_frames for video in test)
-    return epochs * frames + PREDICTION_STEPS * (scored + evaluated)
+    between = frames * method.passes_between(config, range(training.last_epoch - epochs, training.last_epoch))
+    return epochs * frames + PREDICTION_STEPS * (scored + between + evaluated)
 
 
 def _range(seconds: Sequence[float]) -> str:

@@ -196,7 +196,7 @@ def test_epochs_are_divided_into_loops():
     config = IsbaConfig()
     assert (config.training.epochs, config.n_loops) == (30, 30)
     many = config.override("training.epochs", 60)
-    assert [epoch for epoch in range(60) if many.begins(epoch)] == list(range(2, 60, 2))
+    assert [epoch for epoch in range(60) if many.looks_again(epoch)] == list(range(2, 60, 2))
     few = config.override("training.epochs", 4)
     assert [few.loop_of(epoch) for epoch in range(4)] == [0, 1, 2, 3]
     published = config.override("training.schedule", "published").for_videos(160)

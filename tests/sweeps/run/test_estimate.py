@@ -117,6 +117,10 @@ def test_seconds_follow_frames_epochs_predictions_and_finished_work(tiny_store: 
     assert step.n_steps >= 2
     assert 50e6 < both.memory < 4e9, "torch alone uses a few hundred MB, and these recordings almost nothing"
 
+    own = small.make_trial(tiny_store, training__epochs=10, self_training__start=0.4)  # six epochs with new labels
+    with_labels = estimate([own], results, ON_TWO, measured=both)
+    assert with_labels.trainings == pytest.approx([per_frame * (10 * train + (2 * train + 6 * train + test) / 3)])
+
     folder = results.trial(trial.identity)
     folder.path.mkdir(parents=True)
     folder.journal_path.write_text("".join(f'{{"kind": "epoch", "step": {step}}}\n' for step in range(1, 8)))
@@ -221,3 +225,23 @@ def test_a_trial_that_fits_on_no_machine_is_refused_before_anything_is_measured(
 def test_invalid_resources_are_refused(cpus: str, gpus: str, place: str, value: str) -> None:
     with refused("range", place=place, value=value, n=1):
         resources(cpus, gpus, n_gpus=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "epochs", "passes"),
+    [
+        ("mucon", {}, range(20), 0),
+        ("mucon", {"training.epochs": 20, "self_training.start": 0.5, "self_training.refresh": 2}, range(20), 6),
+        ("mucon", {"training.epochs": 20, "self_training.start": 0.5}, range(15, 20), 5),
+        ("hmm_rnn", {"training.epochs": 20, "training.realign_every": 5}, range(20), 3),
+        ("hmm_rnn", {"training.epochs": 20, "training.realign_every": 5}, range(12, 20), 1),
+        ("isba", {"training.epochs": 20, "boundaries.loops": 4}, range(20), 3),
+        ("nnv", {}, range(7), 0),
+        ("ms_tcn", {}, range(7), 0),
+    ],
+)
+def test_methods_state_the_predictions_between_their_epochs(
+    name: str, settings: dict[str, object], epochs: range, passes: int
+) -> None:
+    method = method_named(name)
+    assert method.passes_between(method.config().with_values(settings), epochs) == passes
