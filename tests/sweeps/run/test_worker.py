@@ -1,6 +1,7 @@
 """A trial by itself: every way in which it can end, and the content of its directory then."""
 
 import dataclasses
+import errno
 import json
 import os
 import shutil
@@ -195,6 +196,21 @@ def test_the_failure_of_a_worker_that_died_is_recorded_by_another_process(tiny_s
     run_trial(trial, results, device="cpu")
     assert mark_failed(trial, results, "too late").state is State.FINISHED
     assert small.statuses(tmp_path)[trial.identity] == ["failed", "running", "finished"]
+
+
+def test_a_failure_that_cannot_be_recorded_is_one_unless_the_whole_folder_cannot_be_written(
+    tiny_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial, results = small.make_trial(tiny_store), ResultsFolder(tmp_path)
+
+    def denied(path: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(lease, "acquire", denied)
+    assert mark_failed(trial, results, "its worker died").state is State.FAILED
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(PermissionError):
+        mark_failed(trial, results, "its worker died")
 
 
 def test_a_trial_that_another_process_holds_is_not_marked_as_failed(tiny_store: Path, tmp_path: Path) -> None:
