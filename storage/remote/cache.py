@@ -275,7 +275,7 @@ class Cache:
         the store.
         """
         folder = self.store(manifest.sha256)
-        wrong = [entry for entry in files_of(manifest) if not is_whole(folder / entry.file, entry)]
+        wrong = [entry for entry in files_of(manifest) if not is_whole(folder / entry.file, entry.sha256)]
         for entry in wrong:
             (folder / MANIFEST).unlink(missing_ok=True)
             (folder / entry.file).unlink(missing_ok=True)
@@ -285,7 +285,7 @@ class Cache:
                 rule="damaged",
                 place=str(folder / entry.file),
                 value=entry.sha256,
-                message="missing, or fails its checksum; removed from the cache",
+                message="fails its checksum; removed from the cache",
                 hint="the next command that opens the store fetches it again",
             )
             for entry in wrong
@@ -313,13 +313,13 @@ def read_or_none(path: Path) -> bytes | None:
         return None
 
 
-def is_whole(path: Path, entry: FileEntry) -> bool:
-    """Returns whether a file has the size and the checksum of a manifest."""
+def is_whole(path: Path, sha256: str) -> bool:
+    """Returns whether a file has a checksum, or does not exist."""
     try:
         with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() == entry.sha256
+            return hashlib.file_digest(file, "sha256").hexdigest() == sha256
     except FileNotFoundError:
-        return False
+        return True
 
 
 def size_of(text: str) -> int:

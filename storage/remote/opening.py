@@ -30,6 +30,7 @@ THREADS = 4
 CHECK_VARIABLE = "MUCON_CACHE_CHECK"
 """Environment variable: `1` compares all files with their checksums whenever a remote store is opened."""
 MAX_MANIFEST = 64 * 2**20
+"""Bytes of a manifest; larger ones are refused."""
 PROGRESS_SECONDS = 0.2
 
 
@@ -44,10 +45,11 @@ def local_copy(place: StorePlace) -> Iterator[Path]:
     Raises:
         StoreError: see `open_remote`.
     """
-    if isinstance(place, Path):
-        yield place
+    found = place_of(place)
+    if isinstance(found, Path):
+        yield found
     else:
-        store = open_remote(place)
+        store = open_remote(found)
         yield store.path
         del store  # held until here
 
@@ -97,12 +99,16 @@ def manifest_at(uri: str) -> Manifest:
 def _manifest(remote: Transport, address: str) -> tuple[Manifest, bytes]:
     try:
         with reported(address, f"read {MANIFEST}"), remote.open(MANIFEST) as file:
-            text = b"".join(iter(lambda: file.read(CHUNK), b""))
+            text = b""
+            while len(text) <= MAX_MANIFEST and (block := file.read(CHUNK)):
+                text += block
     except StoreError as error:
         if isinstance(error.__cause__, FileNotFoundError):
             message, hint = f"no feature store (no {MANIFEST})", "create one with `mucon store import SRC URI`"
             raise StoreError(Problem(rule="missing", place=address, message=message, hint=hint)) from error
         raise
+    if len(text) > MAX_MANIFEST:
+        raise StoreError(_damaged(address, f"{MANIFEST} has more than {MAX_MANIFEST} bytes"))
     manifest = Manifest.from_json(text, f"{address}: {MANIFEST}")
     names = [entry.file for entry in files_of(manifest)]
     wrong = [entry.sha256 for entry in files_of(manifest) if not re.fullmatch("[0-9a-f]{64}", entry.sha256)]
@@ -118,10 +124,9 @@ def _damaged(address: str, what: str) -> Problem:
 
 
 def _opened(copy: _Copy) -> Store:
+    copy.complete()
     if os.environ.get(CHECK_VARIABLE) == "1":
         copy.repair()
-    else:
-        copy.complete()
     try:
         return opened(copy.folder, copy.address)
     except StoreError:  # damaged in the cache
@@ -232,7 +237,7 @@ class _Copy:
                     raise _ReplacedError(f"missing file {entry.file}") from error
                 raise
             with source:
-                while not stop.is_set():
+                while not stop.is_set() and size <= entry.bytes:
                     with reported(self.address, f"fetch {entry.file}"):
                         block = source.read(CHUNK)
                     if not block:
@@ -245,7 +250,8 @@ class _Copy:
             if stop.is_set():
                 raise _StoppedError
             if (size, digest.hexdigest()) != (entry.bytes, entry.sha256):
-                raise _ReplacedError(f"{entry.file} has {size} bytes and another checksum, expected {entry.bytes}")
+                found = f"{size} bytes" if size != entry.bytes else "another checksum"
+                raise _ReplacedError(f"{entry.file} has {found}, expected {entry.bytes} bytes as in {MANIFEST}")
             file.flush()
             os.fsync(file.fileno())
 

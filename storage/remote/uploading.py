@@ -33,7 +33,9 @@ THREADS = 4
 """Files that are sent at the same time."""
 STALE_SECONDS = 24 * 3600.0
 """After which time without a new file the writer of another machine is taken for dead."""
-_OURS = re.compile(r"(?:videos|features-\d+)-[0-9a-f]{16}-([0-9a-f]{8})\.parquet|writing-([0-9a-f]{8})\.json")
+_OURS = re.compile(
+    r"(?:(?:videos|features-\d+)-[0-9a-f]{16}-([0-9a-f]{8})\.parquet|writing-([0-9a-f]{8})\.json)(?:\.unfinished)?"
+)
 
 
 @contextmanager
@@ -113,6 +115,7 @@ def upload(folder: Path, address: str, *, replace: bool = False) -> None:
         new = replaced(manifest, entries)
         remote.write(MANIFEST, io.BytesIO(new.to_json().encode()))
         reach("storage.upload.published")
+    with reported(address, "remove the files of earlier writers"):  # the store is complete
         remote.remove(mark)
         _remove_leftovers(remote)
 

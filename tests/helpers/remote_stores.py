@@ -30,6 +30,9 @@ class Site(ThreadingHTTPServer):
         self.login = ""
         self.before: Callable[[str], object] = str
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that has read enough closes the connection."""
+
     def uri(self, name: str) -> str:
         """The address of a store in the folder."""
         return f"http://127.0.0.1:{self.server_address[1]}/{name}"

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import fsspec
 import numpy as np
 import pytest
 
@@ -58,9 +59,12 @@ def test_a_store_is_fetched_once_and_mapped_from_the_cache(site: Site, tmp_path:
     assert pickle.loads(pickle.dumps(store)).address == site.uri("tug")
 
 
-def test_two_versions_of_a_store_share_the_files_that_are_equal(site: Site, tmp_path: Path) -> None:
+def test_two_versions_of_a_store_share_the_files_that_are_equal(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     open_store(site.uri("tug"))
     write_store(tmp_path / "site" / "tug", {**CLIPS, "x": CLIPS["v000"]}, replace=True)
+    monkeypatch.setenv("MUCON_CACHE_CHECK", "1")  # also if all files are compared
     store = open_store(site.uri("tug"))
     assert len(store) == len(CLIPS) + 1
     assert site.asked["features-00000.parquet"] == 1
@@ -185,12 +189,24 @@ def test_a_manifest_of_another_server_cannot_name_files_outside_of_the_cache(sit
         open_store(site.uri("tug"))
 
 
+def test_a_server_that_sends_more_than_the_store_has_is_not_read_to_the_end(site: Site, tmp_path: Path) -> None:
+    served = tmp_path / "site" / "tug"
+    os.truncate(served / "features-00001.parquet", 2**40)
+    with refused("damaged", place=site.uri("tug"), n=1, error=StoreError):
+        open_store(site.uri("tug"))
+    os.truncate(served / "manifest.json", 2**40)
+    with refused("damaged", place=site.uri("tug"), n=1, error=StoreError):
+        open_store(site.uri("tug"))
+
+
 def test_any_file_system_of_fsspec_is_read_and_written(site: Site, tmp_path: Path) -> None:
     uri = "memory://bucket/tug"
+    fsspec.filesystem("memory").pipe("/bucket/tug/features-00000-0123456789abcdef-01234567.parquet.unfinished", b"x")
     for clips, replace in ((CLIPS, False), (clips_of([20, 30], seed=1), True)):
         with target_of(uri, replace=replace) as folder:
             write_store(folder, clips)
         assert open_store(uri).ids == tuple(clips)
     with refused("exists", place=uri, n=1, error=StoreError), target_of(uri):
         raise AssertionError
+    assert len(fsspec.filesystem("memory").ls("/bucket/tug")) == 1 + len(files_of(open_store(uri).manifest))
     assert list((tmp_path / "cache" / "uploads").iterdir()) == []
