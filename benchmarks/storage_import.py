@@ -1,8 +1,9 @@
 """Importing 200 clips of 2,100 x 2,048 with two threads, against copying their files on the same disk.
 
 Both write to the same folder and flush every file to disk. The copy uses `shutil.copyfile`, one file after the other;
-the import also reads each value, and computes statistics and checksums. The source files are in the page cache if the
-memory suffices. The largest memory is that of the importing process, mapped files included.
+the import also reads each value, and computes statistics and checksums, of which that of the written file has a thread
+of its own. The source files are in the page cache if the memory suffices. The largest memory is that of the importing
+process, mapped files included.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ def import_data(
         replace: whether to replace an existing store at `target`.
         limits: sizes at which row groups and shards are closed.
         progress: called for each clip that is written, and for each that is checked if the dataset is invalid.
-        threads: number of threads, at least 2: one writes, the others read, check and convert the next clips. Default:
-            one for each processor, at most 4.
+        threads: number of threads, at least 2: one writes, the others read, check and convert the next clips. The
+            checksum of the file that is written takes part of another one. Default: one for each processor, at most 4.
 
     Raises:
         StoreError: the target exists, or the dataset is invalid (all problems). `target` is unchanged then.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -32,8 +33,8 @@ _COPY_HINT = "copy the store again"
 class ShardWriter:
     """Writes one shard, a row group at a time.
 
-    The checksum of the file is computed while it grows. A large file is flushed to disk meanwhile in a thread, which
-    only waits for the disk.
+    While the file grows, a thread computes its checksum, and another one, which only waits, flushes a large file to
+    disk.
 
     Args:
         path: path of the new file.
@@ -54,7 +55,8 @@ class ShardWriter:
         self._written = path.open("rb", buffering=0)
         self._digest = hashlib.sha256()
         self._bytes = self._unflushed = 0
-        self._flusher = ThreadPoolExecutor(1)
+        self._follower, self._flusher = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
+        self._followed: deque[Future[None]] = deque()
         self._flush: Future[None] | None = None
 
     def write_row_group(self, clips: list[NDArray[Any]]) -> None:
@@ -67,28 +69,30 @@ class ShardWriter:
         self.row_groups += 1
         self.frames += n
         self.payload_bytes += len(data)
-        self._follow()
-        reach("storage.writer.row_group")
-
-    def _follow(self) -> None:
-        """Adds the new bytes of the file to its checksum."""
-        before = self._bytes
-        while block := self._written.read(_BLOCK_BYTES):
-            self._digest.update(block)
-            self._bytes += len(block)
-        self._unflushed += self._bytes - before
+        self._followed.append(self._follower.submit(self._follow))
+        while self._followed and self._followed[0].done():
+            self._followed.popleft().result()
+        self._unflushed += len(data)
         if self._unflushed >= _FLUSH_BYTES and (self._flush is None or self._flush.done()):
             if self._flush is not None:
                 self._flush.result()
             self._flush = self._flusher.submit(os.fsync, self._written.fileno())
             self._unflushed = 0
+        reach("storage.writer.row_group")
+
+    def _follow(self) -> None:
+        """Adds the new bytes of the file to its checksum."""
+        while block := self._written.read(_BLOCK_BYTES):
+            self._digest.update(block)
+            self._bytes += len(block)
 
     def close(self) -> Shard:
         """Writes the footer, flushes the file to disk and returns its entry for the manifest."""
         self._writer.close()
         self._sink.close()
         reach("storage.writer.shard")
-        self._follow()
+        for followed in (*self._followed, self._follower.submit(self._follow)):
+            followed.result()
         if self._flush is not None:
             self._flush.result()
         os.fsync(self._written.fileno())
@@ -108,6 +112,7 @@ class ShardWriter:
         self._release()
 
     def _release(self) -> None:
+        self._follower.shutdown(cancel_futures=True)
         self._flusher.shutdown(cancel_futures=True)
         self._written.close()
 
