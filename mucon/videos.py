@@ -224,18 +224,31 @@ def video_of(store: Store, id: str) -> Video:
         StoreError: unknown recording.
     """
     record = store.record(id)
+    return _video(store, id, record.frames, record.transcript, record.lengths, record.sha256)
 
-    def read() -> NDArray[Any]:
-        return store.features(id)
 
+def all_videos_of(store: Store) -> list[Video]:
+    """All recordings of a store, ordered by id; quicker than one after the other."""
+    columns = (store.catalogue.column(name) for name in ("transcript", "lengths", "sha256"))
+    return [_video(store, *known) for known in zip(store.ids, store.catalogue.frames.tolist(), *columns, strict=True)]
+
+
+def _video(
+    store: Store,
+    id: str,
+    n_frames: int,
+    transcript: Sequence[int] | None,
+    lengths: Sequence[int] | None,
+    sha256: str,
+) -> Video:
     return Video(
         id,
-        record.frames,
+        n_frames,
         store.manifest.dim,
-        tuple(record.transcript or ()),
-        record.lengths,
-        read,
-        checksum=lambda: record.sha256,
+        tuple(transcript or ()),
+        None if lengths is None else tuple(lengths),
+        lambda: store.features(id),
+        checksum=lambda: sha256,
     )
 
 

@@ -142,24 +142,25 @@ def inspect(args: argparse.Namespace) -> int:
     """Shows the findings of a store, and what training on it needs; with --plot also as a figure."""
     from mucon.commands.context import context_lines
     from mucon.stores.fitness import RECIPES, fitness_of
-    from mucon.videos import video_of
+    from mucon.videos import all_videos_of
     from storage import open_store
     from storage.inspection.findings import inspect_store
 
     store = open_store(args.store)
-    fitness = fitness_of(store, measure=args.memory)  # before features are read, which counts as memory
+    videos = all_videos_of(store)
+    fitness = fitness_of(store, videos, measure=args.memory)  # before features are read, which counts as memory
     found = inspect_store(store, features=args.features, progress=show_progress)
     if args.plot is not None:
         from mucon.stores.figure import draw_store
 
-        draw_store(store, args.plot)
+        draw_store(store, videos, args.plot)
     if args.json:
         every = {**found.to_dict(), **fitness.to_dict()}
         every["warnings"] = [*every["warnings"], *map(dataclasses.asdict, fitness.warnings)]
         print(json.dumps(every, ensure_ascii=False))
     else:
         backbones = {f"recipe {recipe.__name__}": recipe().backbone for recipe in RECIPES}
-        context = context_lines(backbones, [video_of(store, id) for id in store.ids], store.manifest.fps)
+        context = context_lines(backbones, videos, store.manifest.fps)
         print("\n".join(found.lines([*context, *fitness.lines()], fitness.warnings)))
     return EXIT_OK
 

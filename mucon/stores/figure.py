@@ -12,7 +12,7 @@ from mucon.baselines import equal_lengths
 from mucon.errors import InputError, Problem
 from mucon.plots import action_looks, draw_bar, show_texts, suffixes
 from mucon.segments import Segmentation
-from mucon.videos import Video, video_of, vocabulary_of
+from mucon.videos import Video, vocabulary_of
 from storage import Store
 
 TIMELINES = 6
@@ -20,7 +20,7 @@ BINS = 40
 """Of the histogram of lengths, on a logarithmic scale."""
 
 
-def draw_store(store: Store, path: Path) -> None:
+def draw_store(store: Store, every: list[Video], path: Path) -> None:
     """Writes a figure of the annotation of a store.
 
     Three parts: labelled frames (without labels: segments) of each action, the lengths of its segments, and recordings
@@ -28,6 +28,7 @@ def draw_store(store: Store, path: Path) -> None:
 
     Args:
         store: an open store.
+        every: all of its recordings.
         path: a file that ends in one of `suffixes`.
 
     Raises:
@@ -38,7 +39,7 @@ def draw_store(store: Store, path: Path) -> None:
     if path.suffix.lower().removeprefix(".") not in suffixes():
         expected = f"a name that ends in one of .{', .'.join(suffixes())}"
         raise InputError(Problem(rule="type", place="--plot", value=str(path), expected=expected))
-    videos = [video for id in store.ids if (video := video_of(store, id)).transcript]
+    videos = [video for video in every if video.transcript]
     if not videos:
         message = "no recording has a transcript, there is nothing to draw"
         raise InputError(Problem(rule="missing", place="--plot", value=str(store.path), message=message))

@@ -9,7 +9,7 @@ from typing import Any
 from mucon.config import TrainConfig
 from mucon.errors import Problem
 from mucon.recipes import small, weak
-from mucon.videos import Video, crowded_videos, short_video_problems, short_videos, video_of, vocabulary_of
+from mucon.videos import Video, crowded_videos, short_video_problems, short_videos, vocabulary_of
 from storage import Store
 
 RECIPES: tuple[Callable[[], TrainConfig], ...] = (weak, small)
@@ -61,16 +61,17 @@ class Fitness:
             )
 
 
-def fitness_of(store: Store, *, measure: bool) -> Fitness:
+def fitness_of(store: Store, every: list[Video], *, measure: bool) -> Fitness:
     """Compares the recipes with the training recordings of all splits; without splits, with all recordings.
 
     Args:
         store: an open store.
+        every: all of its recordings.
         measure: whether to measure the memory: takes a few training steps on the recording of median length, before
             which the process must not have used more memory than now.
     """
     training = {id for part, ids in store.parts.items() if part.endswith(":train") for id in ids}
-    videos = [video for id in sorted(training or store.ids) if (video := video_of(store, id)).transcript]
+    videos = [video for video in every if video.transcript and (not training or video.id in training)]
     recipes = {
         recipe.__name__: RecipeFit(
             pooling=backbone.pooling,
@@ -83,23 +84,17 @@ def fitness_of(store: Store, *, measure: bool) -> Fitness:
     }
     default = weak().backbone.pooling
     found = [problem.under("recipe weak") for problem in short_video_problems(videos, default)]
-    memory = _memory(store, videos) if measure and videos else None
+    memory = _memory(store, videos, every) if measure and videos else None
     return Fitness(recipes=recipes, memory=memory, warnings=tuple(found))
 
 
-def _memory(store: Store, videos: list[Video]) -> int:
+def _memory(store: Store, videos: list[Video], every: list[Video]) -> int:
     """Bytes of a training with the default recipe on the largest training part."""
     from mucon.methods.mucon import MUCON
     from mucon.training.measured_step import measure_step, memory_of, typical
 
-    ids = max((ids for part, ids in store.parts.items() if part.endswith(":train")), key=len, default=store.ids)
-    every = [video_of(store, id) for id in store.ids]
-    step = measure_step(
-        MUCON,
-        weak(),
-        typical(videos, store.manifest.dim),
-        vocabulary_of(store),
-        device="cpu",
-        seconds=MEASURING_SECONDS,
-    )
-    return memory_of(step, [video_of(store, id) for id in ids], every)
+    parts = [set(ids) for part, ids in store.parts.items() if part.endswith(":train")]
+    ids = max(parts, key=len, default=set(store.ids))
+    typical_video = typical(videos, store.manifest.dim)
+    step = measure_step(MUCON, weak(), typical_video, vocabulary_of(store), device="cpu", seconds=MEASURING_SECONDS)
+    return memory_of(step, [video for video in every if video.id in ids], every)

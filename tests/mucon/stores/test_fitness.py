@@ -11,6 +11,7 @@ from mucon.cli import main
 from mucon.recipes import weak
 from mucon.stores.figure import draw_store
 from mucon.stores.fitness import RecipeFit, fitness_of
+from mucon.videos import all_videos_of
 from storage import StoreWriter, open_store
 from tests.helpers.refusals import refused
 
@@ -32,8 +33,16 @@ def written(path, *, labelled=True):
     return open_store(path)
 
 
+def fitness_with(store, *, measure=False):
+    return fitness_of(store, all_videos_of(store), measure=measure)
+
+
+def drawn(store, path):
+    draw_store(store, all_videos_of(store), path)
+
+
 def test_recordings_too_short_for_the_default_backbone_are_warnings(tmp_path):
-    found = fitness_of(written(tmp_path / "s"), measure=False)
+    found = fitness_with(written(tmp_path / "s"))
     backbone = weak().backbone
     fit = RecipeFit(pooling=16, receptive_field=backbone.receptive_field, shorter=1, crowded=1)
     assert (found.recipes["weak"], found.memory) == (fit, None)
@@ -45,9 +54,9 @@ def test_recordings_too_short_for_the_default_backbone_are_warnings(tmp_path):
 
 
 def test_memory_is_that_of_the_program_the_features_and_a_step_on_the_longest_recording(tmp_path):
-    (found,) = list(fitness_of(written(tmp_path / "s"), measure=True).lines())
+    (found,) = list(fitness_with(written(tmp_path / "s"), measure=True).lines())
     assert found.startswith("memory: ")
-    assert fitness_of(written(tmp_path / "t"), measure=True).memory > 50_000_000
+    assert fitness_with(written(tmp_path / "t"), measure=True).memory > 50_000_000
 
 
 def test_inspect_prints_every_finding_as_one_object(tmp_path, capsys):
@@ -72,10 +81,10 @@ def test_a_store_is_drawn_with_and_without_labels(tmp_path, capsys, labelled):
 def test_a_figure_that_cannot_be_written_or_shows_nothing_is_refused(tmp_path):
     store = written(tmp_path / "s")
     with refused("type", "--plot", str(tmp_path / "x.nope"), n=1):
-        draw_store(store, tmp_path / "x.nope")
+        drawn(store, tmp_path / "x.nope")
     with refused("unwritable", "--plot", str(tmp_path / "none" / "x.png"), n=1):
-        draw_store(store, tmp_path / "none" / "x.png")
+        drawn(store, tmp_path / "none" / "x.png")
     with StoreWriter(tmp_path / "t", dim=1, dtype="float32", vocabulary=["a"]) as writer:
         writer.add("x", np.zeros((3, 1), np.float32), transcript=None)
     with refused("missing", "--plot", n=1):
-        draw_store(open_store(tmp_path / "t"), tmp_path / "x.png")
+        drawn(open_store(tmp_path / "t"), tmp_path / "x.png")
