@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -101,8 +102,16 @@ def test_a_process_killed_while_it_fetches_leaves_a_cache_that_the_next_one_comp
 ) -> None:
     chosen = random.Random(repetition)
     moment, most = chosen.choice([("block", 4), ("file", 4), ("publish", 1)])
-    failpoint = f"storage.cache.{moment}:{chosen.randint(1, most)}:kill"
-    assert ended(OPEN, site.uri("tug"), MUCON_FAILPOINT=failpoint)[0] == -signal.SIGKILL
+    if repetition % 2:
+        failpoint = f"storage.cache.{moment}:{chosen.randint(1, most)}:kill"
+        assert ended(OPEN, site.uri("tug"), MUCON_FAILPOINT=failpoint)[0] == -signal.SIGKILL
+    else:
+        moment, site.before = "any", lambda _: time.sleep(0.02)
+        process = started(OPEN, site.uri("tug"))
+        small.wait_until(lambda: bool(site.asked))
+        time.sleep(chosen.uniform(0, 0.15))
+        process.kill()
+        process.communicate()
     check_cache()
     asked = sum(site.asked.values())
     store = open_store(site.uri("tug"))

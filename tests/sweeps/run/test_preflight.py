@@ -30,6 +30,7 @@ from sweeps.service.run.preflight import (
 from sweeps.service.run.resources import place_trials
 from sweeps.service.trials.results_folder import ResultsFolder
 from tests.helpers.refusals import matching, refused
+from tests.helpers.remote_stores import site_of
 from tests.sweeps import small
 
 
@@ -54,6 +55,18 @@ def answered(facts: dict[str, Any], offers: tuple[float, float] = (1, 0)) -> Ans
 def found(question: Question, there: Question, *, on_gpus: bool = False, offers: tuple[float, float] = (1, 0)) -> Any:
     """The problems of a node that sees other folders under the same paths."""
     return problems(question, seen(question), {"10.0.0.2": answered(seen(there), offers)}, on_gpus=on_gpus)
+
+
+def test_machines_compare_the_manifest_of_a_store_at_a_uri_and_fetch_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MUCON_CACHE_DIR", str(tmp_path / "cache"))
+    local = small.make_store(tmp_path / "site" / "tiny")
+    with site_of(tmp_path / "site") as site:
+        assert own_facts(site.uri("tiny"))["store"] == own_facts(str(local))["store"]
+        assert dict(site.asked) == {"manifest.json": 1}
+    assert "store_problem" in own_facts(site.uri("tiny"))
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_node_that_sees_the_same_has_no_problem_and_nothing_is_left_behind(question: Question) -> None:
