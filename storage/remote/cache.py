@@ -26,6 +26,7 @@ from pathlib import Path
 
 from storage.constants import MANIFEST
 from storage.errors import Problem, StoreError
+from storage.failpoints import reach
 from storage.format.manifest import FileEntry, Manifest
 from storage.inspection.overview import size_text
 
@@ -197,6 +198,7 @@ class Cache:
             folder = self.store(sha256)
             for name in (MANIFEST, UNFINISHED):  # from now on it is incomplete
                 (folder / name).unlink(missing_ok=True)
+            reach("storage.cache.remove")
             shutil.rmtree(folder, ignore_errors=True)
         finally:
             os.close(lock)
@@ -218,7 +220,7 @@ class Cache:
         """Removes stores that were not used for the longest time, until a store that is being fetched fits.
 
         Args:
-            manifest: of the store, which is in the cache already as an unfinished one.
+            manifest: of the store, which the caller has locked and which is in the cache as an unfinished one.
 
         Raises:
             NoRoomError: it does not fit.
@@ -226,11 +228,14 @@ class Cache:
         own = sum({entry.sha256: entry.bytes for entry in files_of(manifest)}.values())
         with self.locked("room"):
             self.remove_unlinked()
-            others = [one for one in self.stores() if one.sha256 != manifest.sha256]
+            unused = [one for one in self.stores() if not one.is_used]
+            for one in unused:
+                if one.manifest is None:  # of a process that was killed while it removed the store
+                    self.remove(one.sha256)
             over, short = self._lacking(manifest)
-            if own <= self.limit and short <= sum(one.n_bytes for one in others):  # else it never fits
-                while (over > 0 or short > 0) and others:
-                    self.remove(others.pop(0).sha256)
+            if own <= self.limit and max(over, short) <= sum(one.n_bytes for one in unused):  # else it does not fit
+                while (over > 0 or short > 0) and unused:
+                    self.remove(unused.pop(0).sha256)
                     over, short = self._lacking(manifest)
         if over > 0:
             sizes = f"{size_text(over)} too much for the limit of {size_text(self.limit)}"

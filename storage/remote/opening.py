@@ -157,7 +157,11 @@ class _Copy:
             _ReplacedError: the store was replaced meanwhile.
         """
         if not self.cache.is_complete(self.manifest):
-            with writing(self.cache.folder), self.cache.locked(f"{self.manifest.sha256}.fetch"):
+            name = f"{self.manifest.sha256}.fetch"
+            with writing(self.cache.folder), self.cache.locked(name, wait=False) as is_free:
+                if not is_free:
+                    print(f"waiting for another process, which fetches {self.address}", file=sys.stderr, flush=True)
+            with writing(self.cache.folder), self.cache.locked(name):
                 if not self.cache.is_complete(self.manifest):
                     self._fetch()
         addresses = (read_or_none(self.folder / ADDRESSES) or b"").decode().splitlines()

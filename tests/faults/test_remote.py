@@ -121,6 +121,18 @@ def test_a_process_killed_while_it_fetches_leaves_a_cache_that_the_next_one_comp
     assert not list((tmp_path / "cache" / "objects").glob("*.part"))
 
 
+def test_a_process_killed_while_it_removes_a_store_leaves_nothing_that_counts_or_stays(
+    site: Site, tmp_path: Path, cache: Path
+) -> None:
+    write_store(tmp_path / "site" / "other", NEW)
+    assert ended(OPEN, site.uri("tug"))[0] == 0
+    clear = OPEN.replace("['verify', sys.argv[1]]", "['cache', 'clear']")
+    assert ended(clear, MUCON_FAILPOINT="storage.cache.remove:1:kill")[0] == -signal.SIGKILL
+    store = open_store(site.uri("other"))
+    assert len(list((cache / "objects").iterdir())) == len(files_of(store.manifest))
+    assert [one.addresses for one in Cache.configured().stores()] == [(site.uri("other"),)]
+
+
 def test_a_disk_that_is_full_is_one_problem_and_leaves_nothing_half_cached(site: Site, cache: Path) -> None:
     def little_room() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
