@@ -1,8 +1,7 @@
-"""Servers of remote stores on loopback: S3 as moto simulates it, and a web server of a folder."""
+"""An S3 server on loopback, as moto simulates it."""
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -13,12 +12,12 @@ from typing import Any
 from pyarrow import fs
 
 S3_SERVER = """
-import logging, sys, threading
+import logging, sys
 from moto.server import ThreadedMotoServer
 
 logging.getLogger("werkzeug").setLevel(logging.ERROR)
 ThreadedMotoServer(ip_address="127.0.0.1", port=int(sys.argv[1]), verbose=False).start()
-threading.Event().wait()
+sys.stdin.read()  # until the process of the tests ends
 """
 BUCKET = "lab"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test-key-id", "AWS_SECRET_ACCESS_KEY": "test-key-secret"}
@@ -31,19 +30,20 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-class Server:
-    """A server process on a port of its own, which can be killed and started again."""
+class S3Server:
+    """An S3 server with one bucket, in a process that can be killed and started again; it then has lost its files."""
 
-    def __init__(self, *command: str) -> None:
+    def __init__(self) -> None:
         self.port = free_port()
-        self._command = [word.format(port=self.port) for word in command]
         self.start()
 
     def start(self) -> None:
-        """Starts the process and waits until it listens."""
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        """Starts the process, waits until it listens, and makes the bucket."""
         self.process = subprocess.Popen(
-            [sys.executable, *self._command], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [sys.executable, "-c", S3_SERVER, str(self.port)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         until = time.monotonic() + 60
         while True:
@@ -54,24 +54,13 @@ class Server:
                 assert time.monotonic() < until
                 time.sleep(0.05)
             else:
-                return
+                break
+        self.files().create_dir(BUCKET)
 
     def kill(self) -> None:
         """Kills the process."""
         self.process.kill()
-        self.process.wait()
-
-
-class S3Server(Server):
-    """An S3 server with one bucket."""
-
-    def __init__(self) -> None:
-        super().__init__("-c", S3_SERVER, "{port}")
-
-    def start(self) -> None:
-        """See `Server`."""
-        super().start()
-        self.files().create_dir(BUCKET)
+        self.process.communicate()
 
     def files(self) -> Any:
         """The file system of the server."""
