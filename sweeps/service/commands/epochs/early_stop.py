@@ -105,14 +105,15 @@ def _as_json(arm: Arm, epoch: int | None) -> dict[str, Any]:
 
 
 def _lines(arm: Arm, prediction: str, epoch: int | None) -> Iterator[str]:
-    from sweeps.service.stats.stopping import choices
+    from sweeps.service.stats.stopping import EPOCH, choices
 
     trainings = arm.trainings
+    chosen = choices(trainings)
     epochs = ", ".join(str(point.epoch) for point in next(iter(trainings.values())))
     left_out = f"; {arm.n_left_out} with fewer epochs left out" if arm.n_left_out else ""
     yield f"{arm.title}, MoF of {prediction}, {len(trainings)} trainings after {epochs} epochs{left_out}"
     rows = [HEADS]
-    for name, found in choices(trainings).items():
+    for name, found in chosen.items():
         rho, seeds = found.over_epochs, found.over_seeds
         over_epochs = f"{statistics.fmean(rho):.2f} ({min(rho):.2f} to {max(rho):.2f})" if rho else "–"
         over_seeds = "–" if seeds is None else f"{seeds:.2f}"
@@ -121,7 +122,7 @@ def _lines(arm: Arm, prediction: str, epoch: int | None) -> Iterator[str]:
     widths = [max(len(row[i]) for row in rows) for i in range(len(HEADS))]
     for row in rows:
         yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-    if len(rows[1:]) and not any("." not in row[0] and row[0] not in ("epoch", "last", "best") for row in rows[1:]):
+    if all(name == EPOCH or name.startswith("loss.") for name in chosen):
         yield "the trainings recorded no scores besides their losses; train with training.label_free_videos above 0"
     yield ""
 
