@@ -156,6 +156,14 @@ def test_a_report_shows_the_others_names_the_damaged_trial_and_exits_with_3(
         read_record(TrialReading(plan.tracked.folders[0]))
 
 
+def test_a_report_that_cannot_be_written_is_refused(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
+    in_the_way = plan.folder / f".plan.json.{os.getpid()}"
+    in_the_way.mkdir()
+    assert main(None, ["report", plan.name, "--results", str(plan.results.path)]) == 2
+    (error,) = capsys.readouterr().err.splitlines()
+    assert str(in_the_way) in error
+
+
 @pytest.mark.parametrize("damage", [half, zeros, directory, a_list])
 def test_a_damaged_record_of_a_sweep_is_named_and_the_other_sweeps_go_on(
     plan: Plan, damage: Callable[[Path], None], capsys: pytest.CaptureFixture[str]

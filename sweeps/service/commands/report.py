@@ -49,8 +49,11 @@ def run(options: argparse.Namespace) -> int:
     from sweeps.service.report.search.gathering import findings_of, is_search
     from sweeps.service.trials.folder import State
     from sweeps.service.trials.results_folder import ResultsFolder
+    from sweeps.service.upkeep.trash import disk_errors
 
-    standing, console = report_again(ResultsFolder.at(options.results), options.name), new_console()
+    results, console = ResultsFolder.at(options.results), new_console()
+    with disk_errors(results):
+        standing = report_again(results, options.name)
     findings = findings_of(standing.plan) if is_search(standing.plan) else None
     present(standing, console, findings=findings)
     damaged = bool(standing.imported.damage or (findings and findings.damage)) or any(

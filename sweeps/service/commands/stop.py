@@ -42,6 +42,7 @@ def run(options: argparse.Namespace) -> int:
     from sweeps.service.spec.texts import name_problems
     from sweeps.service.trials import lease
     from sweeps.service.trials.results_folder import STOP_FILE, ResultsFolder
+    from sweeps.service.upkeep.trash import disk_errors
 
     results = ResultsFolder.at(options.results)
     names = [] if any(name_problems("name", options.name)) else [options.name, final_name(options.name)]
@@ -51,7 +52,8 @@ def run(options: argparse.Namespace) -> int:
         message = f"no process runs the sweep {options.name!r} (running: {', '.join(running) or 'none'})"
         raise InputError(Problem(rule="unknown", place=str(results.path), value=options.name, message=message))
     name, runner = next(iter(runners.items()))
-    (results.running(name) / STOP_FILE).touch()
+    with disk_errors(results):
+        (results.running(name) / STOP_FILE).touch()
     if options.json:
         print(json.dumps({"format_version": FORMAT_VERSION, "sweep": name, "runner": str(runner)}, indent=1))
         return EXIT_OK

@@ -217,6 +217,10 @@ def test_a_running_sweep_is_asked_to_stop_and_others_are_refused(
     with lease.acquire(results.running("one")) or pytest.fail("free"):
         assert main(arguments=["stop", "two", *where]) == 2
         assert "one" in capsys.readouterr().err.splitlines()[-1]
+        (results.running("one") / STOP_FILE).symlink_to(tmp_path / "none" / "file")
+        assert main(arguments=["stop", "one", *where]) == 2, "it cannot be written"
+        (results.running("one") / STOP_FILE).unlink()
+        capsys.readouterr()
         assert main(arguments=["stop", "one", *where]) == 0
         assert str(os.getpid()) in capsys.readouterr().out
         assert (results.running("one") / STOP_FILE).exists()
