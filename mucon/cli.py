@@ -10,8 +10,8 @@ from typing import TextIO
 
 from mucon.commands import baselines, evaluate, export, predict, recipes, store, train, weights
 from mucon.commands.parser import Command, Parser, add_version
-from mucon.commands.stdout import lasting_output
 from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, EXIT_PARTIAL, DataWarning, Diverged, InputError, Interrupted
+from storage.commands.stdout import with_lasting_output
 
 DESCRIPTION = "Weakly supervised action segmentation from transcripts (MuCon)."
 EXAMPLE = """\
@@ -33,8 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit status: 0, 2 (invalid input), 3 (partial failure) or 130 (interrupted). Internal errors are raised and
         give status 1.
     """
-    with lasting_output():
-        return _status(arguments)
+    return with_lasting_output(lambda: _status(arguments))
 
 
 def _status(arguments: Sequence[str] | None) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from storage.commands import append, cache, export, fetch, import_, inspect, merge, remove, rename_actions, verify
 from storage.commands.command import Subparsers
+from storage.commands.stdout import with_lasting_output
 from storage.errors import EXIT_INTERRUPTED
 
 COMMANDS = (fetch, import_, inspect, verify, append, remove, rename_actions, merge, export, cache)
@@ -29,6 +30,10 @@ def add_store_commands(subparsers: Subparsers) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `python -m storage`, the store commands without the rest of mucon."""
+    return with_lasting_output(lambda: _status(argv))
+
+
+def _status(argv: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(prog="python -m storage", description="Creates and checks feature stores.")
     add_store_commands(parser.add_subparsers(title="commands", metavar="COMMAND", required=True))
     args = parser.parse_args(argv)

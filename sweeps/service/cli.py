@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mucon.commands.parser import Parser, add_version
-from mucon.commands.stdout import lasting_output
 from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, InputError
+from storage.commands.stdout import with_lasting_output
 from sweeps.service.commands import (
     compare,
     debug,
@@ -46,13 +46,17 @@ def main(experiment: Experiment | Collection | Search | None = None, arguments: 
         The exit status: 0, 2 (invalid input, one line per problem), 3 (cells without a value), 130 (interrupted).
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    return with_lasting_output(lambda: _status(experiment, words))
+
+
+def _status(experiment: Experiment | Collection | Search | None, words: Sequence[str]) -> int:
+    """Runs a command line and prints its errors."""
     try:
-        with lasting_output():
-            if experiment is not None:
-                return run.run_script(experiment, words)
-            options = parser().parse(words)
-            status: int = options.run(options)
-            return status
+        if experiment is not None:
+            return run.run_script(experiment, words)
+        options = parser().parse(words)
+        status: int = options.run(options)
+        return status
     except InputError as error:
         for problem in error.problems:
             print(printable(redacted(f"error: {problem}")), file=sys.stderr)
