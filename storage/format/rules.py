@@ -12,6 +12,7 @@ import numpy as np
 
 from storage.constants import DTYPES, MAX_CLIP_BYTES
 from storage.errors import Problem, counted, nearest, some
+from storage.names import JOINERS
 
 _PART = re.compile(r"[^:\s]+:[^:\s]+")
 _TEXT = "printable text without leading or trailing blanks"
@@ -74,7 +75,8 @@ def vocabulary_problems(vocabulary: Sequence[str], background: Sequence[str]) ->
 
 
 def _is_text(name: str) -> bool:
-    return bool(name) and name == name.strip() and name.isprintable()
+    seen = name.translate(dict.fromkeys(map(ord, JOINERS)))
+    return bool(seen) and seen == seen.strip() and seen.isprintable()
 
 
 def _repeated(names: Sequence[str]) -> list[str]:
