@@ -134,11 +134,12 @@ class _ShardCheck:
         damaged_groups: set[int] = set()
         start = 0
         for record in self.records:
-            problem = self._clip_problem(reader, record, start)
+            stop = start + record.frames
+            problem = self._clip_problem(reader, record, start, stop)
             if problem:
                 problems.append(problem)
-                damaged_groups.add(record.row_group)
-            start += record.frames
+                damaged_groups.update(group for group, _, _ in reader.groups(start, min(stop, reader.n_rows)))
+            start = stop
         for group in range(len(reader.starts) - 1):
             problem = reader.checksum_problem(group)
             if problem and group not in damaged_groups:
@@ -161,7 +162,10 @@ class _ShardCheck:
         return [replace(problem, hint=f"{problem.hint}; affected videos: {names}") for problem in problems]
 
     def _place_problems(self, reader: ShardReader) -> list[Problem]:
-        """Compares the row groups with the manifest, and the positions of the clips with the row groups."""
+        """Compares the row groups with the manifest, and the positions of the clips with each other.
+
+        Another tool may have written other row groups; the positions are then those before, or in the new ones.
+        """
         counted = (len(reader.starts) - 1, reader.n_rows, reader.n_rows)
         stated = (self.entry.row_groups, self.entry.frames, sum(record.frames for record in self.records))
         if stated != counted:
@@ -176,46 +180,44 @@ class _ShardCheck:
                 )
             ]
         problems = []
-        start = 0
+        start, following = 0, [(0, 0)]
         for record in self.records:
-            group = record.row_group
-            follows = (
-                0 <= group < counted[0]
-                and reader.starts[group] + record.first_row == start
-                and start + record.frames <= reader.starts[group + 1]
-            )
-            if not follows:
+            group, row = record.row_group, record.first_row
+            is_in_file = 0 <= group < counted[0] and reader.starts[group] + row == start
+            if not is_in_file and (group, row) not in following:
                 problems.append(
                     Problem(
                         rule="mismatch",
                         place=f"{self.place}: {record.id}",
-                        value=[group, record.first_row],
-                        message=f"recorded position (row {record.first_row} of row group {group}) does not directly "
-                        "follow the previous clip within one row group",
+                        value=[group, row],
+                        message=f"recorded position (row {row} of row group {group}) does not directly follow the "
+                        "previous clip",
                         hint=RESTORE_HINT,
                     )
                 )
             start += record.frames
+            following = [(group, row + record.frames), (group + 1, 0)]
         return problems
 
-    def _clip_problem(self, reader: ShardReader, record: Record, start: int) -> Problem | None:
+    def _clip_problem(self, reader: ShardReader, record: Record, start: int, stop: int) -> Problem | None:
+        rows = f"rows {start} to {stop}"
         try:
-            data = reader.rows(start, start + record.frames)
+            data = reader.rows(start, stop)
         except StoreError as error:
             return error.problems[0].under(record.id)
         if (digest := hashlib.sha256(as_bytes(data)).hexdigest()) != record.sha256:
-            return self._damaged(record, "features fail their checksum", digest)
+            return self._damaged(record, f"features fail their checksum ({rows})", digest)
         values = data.view(self.dtype).reshape(record.frames, self.dim)
         if not np.isfinite(values).all():
-            return self._damaged(record, "features contain NaN or infinite values")
+            return self._damaged(record, f"features contain NaN or infinite values ({rows})")
         if not _alike(statistics(values), record.statistics):
-            return self._damaged(record, "recorded statistics do not match the features", record.statistics)
+            message = f"recorded statistics do not match the features ({rows})"
+            return self._damaged(record, message, record.statistics)
         return None
 
     def _damaged(self, record: Record, message: str, value: object = None) -> Problem:
-        rows = f"row group {record.row_group}, {record.frames} rows from row {record.first_row}"
         place = f"{self.place}: {record.id}"
-        return Problem(rule="damaged", place=place, value=value, message=f"{message} ({rows})", hint=RESTORE_HINT)
+        return Problem(rule="damaged", place=place, value=value, message=message, hint=RESTORE_HINT)
 
 
 def _alike(computed: Statistics, recorded: Statistics) -> bool:

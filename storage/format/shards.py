@@ -195,7 +195,7 @@ class ShardReader:
                     hint=_COPY_HINT,
                 )
             )
-        pieces = [self._piece(group, first, last) for group, first, last in self._groups(start, stop)]
+        pieces = [self._piece(group, first, last) for group, first, last in self.groups(start, stop)]
         whole = pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, np.uint8), *pieces])
         if len(whole) != (stop - start) * self._width:
             raise StoreError(
@@ -210,7 +210,7 @@ class ShardReader:
         whole.flags.writeable = False
         return whole
 
-    def _groups(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
+    def groups(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
         """Yields `(row_group, first, last)` of the row groups with these rows, with rows counted in the group."""
         group = bisect_right(self.starts, start) - 1
         while start < stop:
