@@ -12,6 +12,7 @@ from sweeps.ablation_masks import EXPERIMENT
 from sweeps.qualitative import EXPERIMENT as BARS
 from sweeps.service.cli import main, parser
 from sweeps.service.commands.options import experiment_names, is_tracking
+from sweeps.service.run.executor import ray_environment
 from sweeps.service.run.executor.ray_environment import check_ray_folder, new_ray_folder
 from sweeps.service.run.resources import Resources, resources
 from sweeps.service.spec.rows import only_rows
@@ -144,6 +145,9 @@ def test_what_ray_and_the_disk_need_is_looked_at_before_anything_is_written(
     assert len(str(folder)) <= 36
     assert folder.stat().st_mode & 0o077 == 0
     folder.rmdir()
+    monkeypatch.setattr(ray_environment, "LEAST_FREE_BYTES", 2**80)
+    with refused("unwritable", place="RAY_TMPDIR", n=1):
+        check_ray_folder()
 
 
 def test_an_output_that_its_reader_has_closed_does_not_end_the_work() -> None:

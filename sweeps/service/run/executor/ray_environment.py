@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from mucon.errors import InputError, Problem
 _PREFIX = "ray-"
 MAX_RAY_FOLDER = 36
 """Bytes of the path under which Ray's sockets still have names of at most 107 bytes, the system's limit."""
+LEAST_FREE_BYTES = 2**20
+"""Room without which Ray does not start, and says no more than that it waits for a file."""
 
 
 def is_cluster() -> bool:
@@ -53,7 +56,7 @@ def check_ray_folder() -> None:
     """Checks that a local Ray can make its sockets.
 
     Raises:
-        InputError: no folder whose path is short enough can be written.
+        InputError: no folder whose path is short enough can be written, or it has no room.
     """
     if not is_cluster():
         folder = os.environ.get("RAY_TMPDIR") or _temporary_folder()
@@ -67,6 +70,10 @@ def check_ray_folder() -> None:
                     hint="set RAY_TMPDIR to such a folder",
                 )
             )
+        if (free := shutil.disk_usage(folder).free) < LEAST_FREE_BYTES:
+            message = f"the folder for Ray's temporary files is full: {folder}, {free} bytes free"
+            hint = "make room, or set RAY_TMPDIR to another folder"
+            raise InputError(Problem(rule="unwritable", place="RAY_TMPDIR", value=folder, message=message, hint=hint))
 
 
 def new_ray_folder() -> str | None:
