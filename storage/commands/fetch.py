@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from pathlib import Path
+from urllib.parse import urlsplit
 
 from storage.commands.command import Subparsers, add_command, reports_problems, show_progress
 from storage.errors import EXIT_OK
+from storage.remote.addresses import local_place
 
 _DESCRIPTION = """\
 Downloads a published archive of features and unpacks it into a new folder:
@@ -25,9 +26,19 @@ def add(subparsers: Subparsers) -> None:
     """Adds `fetch`."""
     parser = add_command(subparsers, "fetch", run, "download a published dataset", _DESCRIPTION, _EXAMPLE)
     parser.add_argument("dataset", metavar="DATASET", help="breakfast")
-    parser.add_argument("target", type=Path, metavar="DIR", help="folder of the data, new or empty")
+    parser.add_argument("target", type=local_place, metavar="DIR", help="folder of the data, new or empty")
     parser.add_argument("--archive-only", action="store_true", help="do not unpack the archive")
-    parser.add_argument("--server", metavar="URL", help="a mirror with the same paths (default: the publisher's)")
+    parser.add_argument(
+        "--server", type=_mirror, metavar="URL", help="a mirror with the same paths (default: the publisher's)"
+    )
+
+
+def _mirror(text: str) -> str:
+    """The address of a server as the type of an argument; refuses passwords, which would be printed."""
+    parts = urlsplit(text)
+    if parts.scheme in ("http", "https") and parts.netloc and "@" not in parts.netloc:
+        return text
+    raise argparse.ArgumentTypeError("expected http://HOST or https://HOST, without a user name")
 
 
 @reports_problems

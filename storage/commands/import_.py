@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from storage.commands.command import Subparsers, add_command, reports_problems, show_progress
@@ -12,7 +11,7 @@ from storage.errors import EXIT_OK
 from storage.feature_files import SUFFIXES
 from storage.layouts import LENGTH_POLICIES, ORIENTATIONS, UNITS, ImportOptions
 from storage.layouts.table import LAYOUTS, layout_of
-from storage.remote.addresses import is_uri, place
+from storage.remote.addresses import is_uri, local_place, place
 
 if TYPE_CHECKING:
     from storage.importing import Imported
@@ -39,7 +38,7 @@ examples:
 def add(subparsers: Subparsers) -> None:
     """Adds `import`."""
     parser = add_command(subparsers, "import", run, "import a dataset as a store", _IMPORT, _IMPORT_EXAMPLE)
-    parser.add_argument("source", type=Path, metavar="SRC", help="folder of the dataset")
+    parser.add_argument("source", type=local_place, metavar="SRC", help="folder of the dataset")
     parser.add_argument("store", type=place, metavar="STORE", help="folder or URI of the new store")
     parser.add_argument("--replace", action="store_true", help="replace an existing store")
     add_options(parser)

@@ -123,15 +123,16 @@ def fetch(
     Raises:
         StoreError: the target contains files, too little space, no answer, or a file with another size or checksum.
     """
-    target = Path(os.path.realpath(target))
+    with _disk_failures(target):
+        target = Path(os.path.realpath(target))
+        names = {path.name for path in target.iterdir()} if target.is_dir() else set()
     held = target / archive.file
-    names = {path.name for path in target.iterdir()} if target.is_dir() else set()
     if names - ({archive.file} if not archive_only else set()) or (target.exists() and not target.is_dir()):
         hint = "choose another folder or empty this one"
         raise StoreError(
             Problem(rule="exists", place=str(target), value=sorted(names), message="already contains files", hint=hint)
         )
-    with _working_folder(target) as work:
+    with _working_folder(target) as work, _disk_failures(target):
         expected = _expected(archive, server)
         address = (server or archive.server).rstrip("/") + archive.path
         download = _Download(address, work, archive.file, expected, say=say, progress=progress)
@@ -148,6 +149,19 @@ def fetch(
 
 
 @contextmanager
+def _disk_failures(path: Path) -> Iterator[None]:
+    """Converts an `OSError` to a `StoreError`; what is written so far stays."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        message, place = f"cannot write ({reason})", str(error.filename or path)
+        hint = f"make room, or correct the permissions; {AGAIN}"
+        problem = Problem(rule="unwritable", place=place, value=reason, message=message, hint=hint)
+        raise StoreError(problem) from error
+
+
+@contextmanager
 def _working_folder(target: Path) -> Iterator[Path]:
     """The folder with the unfinished download, locked against a second process.
 
@@ -155,12 +169,9 @@ def _working_folder(target: Path) -> Iterator[Path]:
         StoreError: another process downloads to this target, or the folder cannot be written.
     """
     work = target.parent / f".{target.name}.fetching"
-    try:
+    with _disk_failures(work):
         work.mkdir(parents=True, exist_ok=True)
         handle = os.open(work, os.O_RDONLY)
-    except OSError as error:
-        message = f"cannot write ({error.strerror})"
-        raise StoreError(Problem(rule="unwritable", place=str(work), value=error.strerror, message=message)) from error
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -298,14 +309,16 @@ class _Download:
         return bool(state == asdict(self.expected))
 
     def _start_over(self) -> None:
-        self.part.write_bytes(b"")
+        with _disk_failures(self.part):
+            self.part.write_bytes(b"")
         self.digest, self.validator = self._new_digest(), ""
         self._write_state()
 
     def _write_state(self) -> None:
         new = self.folder / f"{STATE}.new"
-        new.write_text(json.dumps({**asdict(self.expected), "validator": self.validator}))
-        new.replace(self.folder / STATE)
+        with _disk_failures(new):
+            new.write_text(json.dumps({**asdict(self.expected), "validator": self.validator}))
+            new.replace(self.folder / STATE)
 
     def _check_failure(self, failure: Exception | None, idle: int) -> None:
         """Raises an error if another connection is no use."""
@@ -355,15 +368,10 @@ class _Download:
             StoreError: the disk is full, or fails; what is written so far stays.
         """
         reach("storage.fetching.chunk")
-        try:
+        with _disk_failures(self.part):
             rest = memoryview(chunk)
             while rest:  # a full disk takes a part
                 rest = rest[file.write(rest) :]
-        except OSError as error:
-            message, hint = f"cannot write ({error.strerror})", f"make room; {AGAIN}"
-            place = str(self.part)
-            problem = Problem(rule="unwritable", place=place, value=error.strerror, message=message, hint=hint)
-            raise StoreError(problem) from error
         self.digest.update(chunk)
 
     def _verify(self) -> None:

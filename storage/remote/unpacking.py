@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
@@ -49,7 +50,7 @@ def unpack(
             except BaseException:
                 staged.discard()
                 raise
-    except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         message = f"cannot unpack: {error}"
         raise StoreError(Problem(rule="unreadable", place=place, value=str(error), message=message)) from error
     except OSError as error:

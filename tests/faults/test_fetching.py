@@ -171,6 +171,26 @@ def test_a_disk_that_becomes_full_is_one_line_and_the_next_call_continues(publis
     assert files_of(tmp_path / "data") == WANTED
 
 
+def test_a_folder_that_cannot_be_written_is_no_lost_connection(publisher, tmp_path):
+    state = tmp_path / ".data.fetching" / fetching.STATE
+    state.mkdir(parents=True)
+    with refused("unwritable", f"{state}.new", n=1):
+        fetched(publisher, tmp_path / "data")
+    assert publisher.ranges == []
+    (tmp_path / "file").touch()
+    with refused("unwritable", n=1):
+        fetched(publisher, tmp_path / "file" / "data")
+
+
+@pytest.mark.parametrize("server", ["http://user:secret@localhost", "localhost:8000", "file:///etc", ""])
+def test_a_mirror_is_an_address_without_a_password(tmp_path, server, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["fetch", "breakfast", str(tmp_path / "data"), "--server", server])
+    assert ended.value.code == 2
+    assert "secret" not in "".join(capsys.readouterr())
+    assert left(tmp_path) == []
+
+
 @pytest.mark.parametrize("point", ["storage.fetching.chunk", "storage.fetching.complete", "storage.writer.publish"])
 def test_a_killed_download_continues(publisher, tmp_path, point):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "MUCON_FAILPOINT": f"{point}:1:kill"}
