@@ -6,6 +6,7 @@ import hashlib
 import mmap
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -375,7 +376,8 @@ def _missing(folder: Path) -> Problem:
     elif folder.exists():
         message = "not a folder, expected the folder of a store"
     elif folder.parent.is_dir():
-        message += nearest(folder.name, [entry.name for entry in folder.parent.iterdir() if entry.is_dir()])
+        with suppress(PermissionError):
+            message += nearest(folder.name, [entry.name for entry in os.scandir(folder.parent) if entry.is_dir()])
     else:
         message += f", {folder.parent} does not exist either"
     return Problem(rule="missing", place=str(folder), message=message, hint=hint)

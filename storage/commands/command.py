@@ -6,13 +6,14 @@ Commands import the modules that need numpy or pyarrow when they run, so that th
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
 from storage.commands.progress import ProgressBar
-from storage.errors import EXIT_INPUT, StoreError
+from storage.errors import EXIT_INPUT, Problem, StoreError
 
 Run = Callable[[argparse.Namespace], int]
 # `argparse` has no public name for this class.
@@ -20,7 +21,10 @@ Subparsers = Any
 
 
 def reports_problems(command: Run) -> Run:
-    """Decorates a command: a `StoreError` is printed, one line per problem, and gives exit status 2."""
+    """Decorates a command: a `StoreError` is printed, one line per problem, and gives exit status 2.
+
+    So does an error of the disk with a path, such as a folder of another user.
+    """
 
     @wraps(command)
     def run(args: argparse.Namespace) -> int:
@@ -29,7 +33,15 @@ def reports_problems(command: Run) -> Run:
         except StoreError as error:
             for problem in error.problems:
                 print(f"error: {problem}", file=sys.stderr)
-            return EXIT_INPUT
+        except OSError as error:
+            if error.filename is None:
+                raise
+            place = os.fspath(error.filename)
+            problem = Problem(
+                rule="unreadable", place=place, value=error.strerror, message=f"cannot open ({error.strerror})"
+            )
+            print(f"error: {problem}", file=sys.stderr)
+        return EXIT_INPUT
 
     return run
 

@@ -268,3 +268,30 @@ def test_an_interrupted_import_leaves_nothing_and_exits_with_130(source, tmp_pat
     assert process.returncode == 130, err
     assert "Traceback" not in err
     assert [path.name for path in tmp_path.iterdir()] == ["src"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["import", "SRC", "LONG"],
+        ["import", "LONG", "NEW"],
+        ["inspect", "LONG"],
+        ["verify", "LONG"],
+        ["append", "LONG", "STORE"],
+        ["append", "STORE", "LONG"],
+        ["remove", "LONG", "v000"],
+        ["remove", "STORE", "--from", "LONG"],
+        ["rename-actions", "LONG", "SIL=x"],
+        ["merge", "STORE", "LONG", "--out", "NEW"],
+        ["merge", "STORE", "LONG", "--out", "LONG2"],
+        ["export", "LONG", "NEW"],
+        ["export", "STORE", "LONG"],
+        ["cache", "list", "--cache-dir", "LONG"],
+    ],
+)
+def test_a_path_that_the_system_refuses_is_one_line(arguments, source, store, tmp_path, capsys):
+    places = {"SRC": source, "STORE": store, "NEW": tmp_path / "new"}
+    places |= {"LONG": tmp_path / ("x" * 300), "LONG2": tmp_path / ("y" * 300)}
+    (line, *_) = refused([places.get(argument, argument) for argument in arguments], capsys)
+    assert "File name too long" in line
+    assert not (tmp_path / "new").exists()
