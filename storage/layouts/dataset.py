@@ -118,7 +118,7 @@ class Dataset(ABC):
         findings.problems += unmatched_problems(self.options, self.paths)
         problems: list[Problem] = []
         for done, video in enumerate(headers, 1):
-            problems += id_problems(video, ())
+            problems += [replace(problem, place=str(self.paths[video])) for problem in id_problems(video, ())]
             if values:
                 problems += self._value_problems(video, dtype)
                 progress("checking", done, len(headers))

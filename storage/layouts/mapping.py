@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from storage.errors import Problem, StoreError, condensed, counted, nearest, some
@@ -81,7 +82,10 @@ def vocabulary_of(
         numbered = ", ".join(f"{index} {name}" for index, name in enumerate(vocabulary))
         findings.notes.append(f"{path} is missing, built a mapping from the names that occur: {numbered}")
     if vocabulary:
-        findings.report(vocabulary_problems(vocabulary, background))
+        findings.report(
+            replace(problem, place=_place(problem.value, places, path)) if problem.rule == "range" else problem
+            for problem in vocabulary_problems(vocabulary, background)
+        )
     forms: dict[str, list[str]] = {}
     for name in vocabulary:
         forms.setdefault(unicodedata.normalize("NFKC", name).casefold(), []).append(name)
@@ -90,6 +94,11 @@ def vocabulary_of(
         likely = [name for name in vocabulary if name.lower() in _LIKE_BACKGROUND]
         findings.notes += [f"{name!r} may be background; if so, pass --background {name}" for name in likely]
     return vocabulary
+
+
+def _place(name: object, places: Mapping[str, Sequence[Occurrence]], path: Path) -> str:
+    """Returns the first place of a name: in labels and transcripts, or else the mapping."""
+    return next((found[0].place for known, found in places.items() if known == name), str(path))
 
 
 def _unknown_problems(

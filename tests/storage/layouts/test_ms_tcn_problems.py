@@ -90,3 +90,14 @@ def test_invalid_options_are_reported_first(tmp_path):
         ("unknown", "--dtype", "int8"),
         ("range", "--length-tolerance", -1),
     ]
+
+
+def test_names_with_invisible_characters_are_refused_by_their_file(tmp_path):
+    data = DataSet.example((30, 41))
+    data.splits, data.mapping = {}, None
+    data.labels["v001"][5:9] = ["st\x1bir"] * 4
+    data.features["a\nb"], data.labels["a\nb"] = data.features.pop("v000"), data.labels.pop("v000")
+    assert facts_of(data, tmp_path) == [
+        ("range", "groundTruth/v001.txt:6", "st\x1bir"),
+        ("range", "features/a\nb.npy", "a\nb"),
+    ]
