@@ -12,10 +12,10 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from storage.errors import Problem, StoreError
+from storage.errors import Problem, StoreError, nearest
 from storage.failpoints import reach
 
 _AT_FDCWD = -100
@@ -71,7 +71,7 @@ class StagedFolder:
             with locked(self.target, wait=True):
                 self._move()
         else:
-            if not _is_at(self.held, self.target):
+            if not is_at(self.held, self.target):
                 message = "another process replaced the folder meanwhile; it is unchanged"
                 raise StoreError(
                     Problem(rule="state", place=str(self.target), message=message, hint="run the command again")
@@ -204,7 +204,7 @@ def locked(target: Path, *, wait: bool = False, shared: bool = False) -> Iterato
             raise StoreError(Problem(rule="busy", place=str(target), message=message, hint=hint)) from error
         except OSError:  # a file system without locks: `publish` still compares the folders
             pass
-        if not _is_at(folder, target):  # replaced while this process waited
+        if not is_at(folder, target):  # replaced while this process waited
             os.close(folder)
             folder = None
     try:
@@ -214,7 +214,7 @@ def locked(target: Path, *, wait: bool = False, shared: bool = False) -> Iterato
             os.close(folder)
 
 
-def _is_at(folder: int, target: Path) -> bool:
+def is_at(folder: int, target: Path) -> bool:
     """Returns whether an open folder is the one at a path."""
     try:
         return os.path.samestat(os.fstat(folder), target.stat())
@@ -289,6 +289,21 @@ def swap_in_two_steps(new: Path, target: Path) -> None:
 def put_aside(target: Path) -> list[Path]:
     """Returns the old folders that an interrupted replacement left beside `target`."""
     return sorted(target.parent.glob(f".{target.name}.replaced-*"))
+
+
+def missing_store(folder: Path) -> Problem:
+    """The problem that no store is at a path, and what is there instead."""
+    message, hint = "no such store", "create one with `mucon store import`"
+    if aside := put_aside(folder):
+        hint = f"a replacement was interrupted, rename {aside[-1]} to {folder}"
+    elif folder.exists():
+        message = "not a folder, expected the folder of a store"
+    elif folder.parent.is_dir():
+        with suppress(PermissionError):
+            message += nearest(folder.name, [entry.name for entry in os.scandir(folder.parent) if entry.is_dir()])
+    else:
+        message += f", {folder.parent} does not exist either"
+    return Problem(rule="missing", place=str(folder), message=message, hint=hint)
 
 
 def sync_folder(path: Path) -> None:

@@ -6,7 +6,6 @@ import hashlib
 import mmap
 import os
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,9 @@ from weakref import WeakValueDictionary
 from numpy.typing import NDArray
 
 from storage.constants import MANIFEST, RESTORE_HINT
-from storage.errors import Problem, StoreError, nearest, some
-from storage.folders import put_aside
+from storage.errors import Problem, StoreError, some
+from storage.failpoints import reach
+from storage.folders import is_at, missing_store
 from storage.format.manifest import FileEntry, Manifest
 from storage.format.records import Catalogue, Record
 from storage.format.schema import little_endian
@@ -227,27 +227,43 @@ def load(path: Path) -> Loaded:
 
 def _load(path: Path, *, recent: bool) -> Loaded:
     folder = Path(os.path.realpath(path))
-    try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise StoreError(_missing(folder)) from error
-    except OSError as error:
-        raise StoreError(_cannot_open(folder, error)) from error
-    try:
-        # One handle for all files: they belong to one store, even if it is replaced meanwhile.
-        known = _RECENT.get(folder) if recent else None
-        header = known if known is not None and known.is_current(handle) else _header(folder, handle)
-        shards = [_listed(folder, handle, shard) for shard in header.manifest.shards]
-    except PermissionError as error:
-        raise StoreError(_cannot_open(folder / str(error.filename), error)) from error
-    finally:
-        os.close(handle)
+    while True:
+        try:
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise StoreError(missing_store(folder)) from error
+        except OSError as error:
+            raise StoreError(_cannot_open(folder, error)) from error
+        reach("storage.reader.opened")
+        try:
+            header, shards = _files(folder, handle, recent=recent)
+            if all(problem is None for _, problem in shards) or is_at(handle, folder):
+                break
+        except StoreError:
+            if is_at(handle, folder):
+                raise
+        finally:
+            os.close(handle)
+        # The store was replaced, and the files of the old one were being removed: the new one is read.
     if header.settled:
         _RECENT.pop(folder, None)
         _RECENT[folder] = header
         for oldest in list(_RECENT)[:-_MOST_RECENT]:
             _RECENT.pop(oldest, None)
     return Loaded(folder, header.manifest, header.catalogue, shards)
+
+
+def _files(folder: Path, handle: int, *, recent: bool) -> tuple[_Header, list[tuple[memoryview, Problem | None]]]:
+    """Reads manifest and records and maps the files of features, see `Loaded`.
+
+    One handle of the folder for all files: they belong to one store, even if it is replaced meanwhile.
+    """
+    try:
+        known = _RECENT.get(folder) if recent else None
+        header = known if known is not None and known.is_current(handle) else _header(folder, handle)
+        return header, [_listed(folder, handle, shard) for shard in header.manifest.shards]
+    except PermissionError as error:
+        raise StoreError(_cannot_open(folder / str(error.filename), error)) from error
 
 
 Stamp = tuple[int, ...]
@@ -367,20 +383,6 @@ def _mapped(handle: int, name: str) -> tuple[memoryview, Stamp] | None:
         return data, _stamp(facts)
     finally:
         os.close(file)
-
-
-def _missing(folder: Path) -> Problem:
-    message, hint = "no such store", "create one with `mucon store import`"
-    if aside := put_aside(folder):
-        hint = f"a replacement was interrupted, rename {aside[-1]} to {folder}"
-    elif folder.exists():
-        message = "not a folder, expected the folder of a store"
-    elif folder.parent.is_dir():
-        with suppress(PermissionError):
-            message += nearest(folder.name, [entry.name for entry in os.scandir(folder.parent) if entry.is_dir()])
-    else:
-        message += f", {folder.parent} does not exist either"
-    return Problem(rule="missing", place=str(folder), message=message, hint=hint)
 
 
 def _reopened(path: str, sha256: str) -> Store:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from storage import StoreError, open_store, reader
+from storage.folders import exchange
+from storage.reader import load
 from storage.verify import verify_store
 from tests.helpers.refusals import refused
 from tests.storage.helpers import change_manifest, clips_of, flip, write_store
@@ -79,6 +81,24 @@ def test_a_replaced_store_is_noticed(store):
     shutil.rmtree(store)
     with refused("missing", str(store.resolve()), error=StoreError):
         open_store(store)
+
+
+@pytest.mark.parametrize("left", ["features-00000.parquet", "manifest.json"])
+def test_a_reader_between_two_stores_reads_the_new_one(store, tmp_path, monkeypatch, left):
+    """A writer replaces the store and removes the files of the old one after the reader has opened its folder."""
+    new = write_store(tmp_path / "new", clips_of([7, 8]))
+    replaced = []
+
+    def replace(name):
+        if name == "storage.reader.opened" and not replaced:
+            replaced.append(exchange(new, store))
+            (new / left).unlink()
+
+    monkeypatch.setattr(reader, "reach", replace)
+    assert open_store(store).ids == ("v000", "v001")
+    replaced.clear()
+    new = write_store(tmp_path / "newer", clips_of([9]))
+    assert load(store).catalogue.ids == ("v000",)
 
 
 @pytest.mark.parametrize("file", ["manifest.json", "videos.parquet"])
