@@ -11,7 +11,7 @@ from storage.constants import MANIFEST
 from storage.editing.edit import source_store
 from storage.editing.union import united
 from storage.errors import Problem, StoreError
-from storage.folders import check_target
+from storage.folders import check_target, locked
 from storage.layouts import Progress, no_progress
 from storage.reader import open_store
 from storage.remote.addresses import StorePlace
@@ -57,6 +57,8 @@ def merge_stores(
         raise StoreError(problems)
     check_target(folder, marker=MANIFEST, replace=replace)
     with ExitStack() as stack:
+        # Before the stores: of two processes that each merge into a store of the other, one ends and none waits.
+        held = None if dry_run else stack.enter_context(locked(folder))
         stores = []
         for place in places:
             store = open_store(place) if dry_run else stack.enter_context(source_store(place))
@@ -64,5 +66,5 @@ def merge_stores(
         edit = united(stores)
         edit.check_space(target)
         if not dry_run:
-            edit.write(target, progress, replacing=replace)
+            edit.write(target, progress, held=held, replacing=replace)
         return edit.all_lines

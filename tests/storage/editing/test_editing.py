@@ -275,6 +275,15 @@ def test_a_replacement_waits_for_an_editor(tmp_path):
     assert len(intact(path)) == 3
 
 
+def test_merges_that_replace_stores_of_each_other_do_not_wait_for_each_other(tmp_path):
+    first, second, third = (write_store(tmp_path / name, clips_of([5, 6])) for name in "abc")
+    with (
+        locked(third, shared=True),  # of a merge that reads it and replaces the first
+        refused("busy", place=str(third), n=1, error=StoreError),
+    ):
+        merge_stores([first, second], third, replace=True)
+
+
 def test_files_are_copied_where_they_cannot_be_linked(tmp_path, monkeypatch):
     def refuse(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
