@@ -40,7 +40,8 @@ def place_of(given: str | os.PathLike[str]) -> StorePlace:
     """The place that a text or path names: a path, also for `file://`, or a URI without slashes at its end.
 
     Raises:
-        StoreError: a URI without a host or bucket, with a fragment or with a password, or as a `Path`.
+        StoreError: a URI without a host or bucket, with a fragment or with a password, or as a `Path`; a web address
+            with a user name, which may be a token.
 
     >>> place_of("S3://bucket/stores/tug/?region=eu-west-1"), str(place_of("file:///data/my%20store"))
     ('s3://bucket/stores/tug?region=eu-west-1', '/data/my store')
@@ -51,8 +52,13 @@ def place_of(given: str | os.PathLike[str]) -> StorePlace:
             raise StoreError(problem)
         return Path(text)
     scheme, _, rest = text.partition("://")
-    parts, shown = urlsplit(f"{scheme.lower()}://{rest}"), without_passwords(text)
-    if shown != text or parts.password:
+    shown = without_passwords(text)
+    try:
+        parts = urlsplit(f"{scheme.lower()}://{rest}")
+    except ValueError as error:
+        raise StoreError(Problem(rule="type", place=shown, value=shown, message=f"not a URI ({error})")) from error
+    is_token = parts.scheme in ("http", "https") and parts.username
+    if shown != text or parts.password or is_token:
         if HIDDEN not in shown:
             shown = f"{scheme.lower()}://{HIDDEN}@{parts.hostname}{parts.path}"
         message = "a URI with a password would appear in records and process lists"
@@ -61,8 +67,8 @@ def place_of(given: str | os.PathLike[str]) -> StorePlace:
         problem = Problem(rule="unsupported", place=text, value=parts.fragment, message="a URI of a store has no #")
         raise StoreError(problem)
     if parts.scheme == "file":
-        if parts.netloc not in ("", "localhost") or not parts.path:
-            message = "expected file:///PATH with an absolute path of this machine"
+        if parts.netloc not in ("", "localhost") or not parts.path or parts.query:
+            message = "expected file:///PATH with an absolute path of this machine, a question mark as %3F"
             raise StoreError(Problem(rule="unsupported", place=text, value=parts.netloc, message=message))
         return Path(unquote(parts.path))
     if not parts.netloc:

@@ -13,7 +13,7 @@ _SECRET_WORDS = "password|passwd|pwd|token|secret|api_?key|access_?key|credentia
 _SECRETS = (
     (re.compile(r"([a-z][a-z0-9+.-]*://[^\s/:?#'\"]*:)[^\s\"]+(@)", re.IGNORECASE), r"\1***\2"),
     (re.compile(rf"([?&;][\w.-]*(?:{_SECRET_WORDS})[\w.-]*=)[^\s&;#'\"]+", re.IGNORECASE), r"\1***"),
-    (re.compile(r"([?&;]sig=)[^\s&;#'\"]+", re.IGNORECASE), r"\1***"),
+    (re.compile(r"([?&;](?:sig|sas|key|auth\w*)=)[^\s&;#'\"]+", re.IGNORECASE), r"\1***"),
 )
 _SECRET_NAME = re.compile(
     r"(PASSWORD|PASSWD|PASSPHRASE)S?($|_)|_PWD$|(^|_)(TOKEN|SECRET|API_?KEY|ACCESS_?KEY|CREDENTIAL)S?($|_)"

@@ -41,10 +41,15 @@ def test_a_place_is_a_path_or_a_uri(text: str, expected: Path | str) -> None:
         f"https://host/tug?X-Amz-Signature={SECRET}",
         f"abfs://box/tug?sig={SECRET}",
         f"https://host/tug?token={SECRET}",
+        f"https://host/tug?key={SECRET}",
+        f"https://host/tug?v=1&Authorization={SECRET}",
+        f"https://{SECRET}@host/tug",
+        f"https://me%3A{SECRET}@host/tug",
+        f"http://[me:{SECRET}@host/tug",
     ],
 )
 def test_a_uri_with_a_password_is_refused_and_not_repeated(uri: str) -> None:
-    with refused("unsupported", n=1, error=StoreError) as refusal:
+    with refused("type" if "[" in uri else "unsupported", n=1, error=StoreError) as refusal:
         open_store(uri)
     with pytest.raises(argparse.ArgumentTypeError) as raised:
         place(uri)
@@ -56,6 +61,8 @@ def test_a_uri_with_a_password_is_refused_and_not_repeated(uri: str) -> None:
     ("uri", "rule"),
     [
         ("file://host/data/tug", "unsupported"),
+        ("file:///data/tug?1", "unsupported"),
+        ("http://[::1/tug", "type"),
         ("s3:///tug", "missing"),
         ("s3://bucket/tug#x", "unsupported"),
         ("s3://bucket/tug?speed=1", "unknown"),
