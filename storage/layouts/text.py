@@ -91,7 +91,8 @@ def find_files(folder: Path, suffix: str | tuple[str, ...], problems: list[Probl
     Args:
         folder: folder to search.
         suffix: last characters of the file names in lower case, such as `.npy`; or several of them.
-        problems: receives a problem for each folder that cannot be read and each file with the name of another.
+        problems: receives a problem for each folder that cannot be read, each file with the name of another, and each
+            pipe or device.
     """
     files: dict[str, Path] = {}
     entered: set[str] = set()
@@ -112,6 +113,9 @@ def find_files(folder: Path, suffix: str | tuple[str, ...], problems: list[Probl
                 message = f"{path.name} and {files[video].name} are both files of the video {video!r}"
                 hint = "keep one of them, or rename one"
                 found.append(Problem(rule="duplicate", place=str(path), value=video, message=message, hint=hint))
+            elif path.exists() and not path.is_file():
+                message, hint = "a pipe or a device, which may have no end", "copy its content to a file"
+                found.append(Problem(rule="type", place=str(path), message=message, hint=hint))
             else:
                 files[video] = path
     problems += condensed(found)

@@ -1,3 +1,6 @@
+import os
+from pathlib import Path
+
 import pytest
 
 from storage import StoreError
@@ -76,6 +79,15 @@ def test_a_link_that_leads_back_is_not_followed_again(tmp_path):
     problems = []
     assert list(find_files(tmp_path, ".npy", problems)) == ["a/deep/y", "a/x"]
     assert problems == []
+
+
+def test_a_pipe_that_nobody_writes_and_a_device_without_an_end_are_not_opened(tmp_path):
+    os.mkfifo(tmp_path / "a.txt")
+    (tmp_path / "b.txt").symlink_to("/dev/zero")
+    (tmp_path / "c.txt").symlink_to("nowhere")
+    problems = []
+    assert list(find_files(tmp_path, ".txt", problems)) == ["c"]
+    assert [(problem.rule, Path(problem.place).name) for problem in problems] == [("type", "a.txt"), ("type", "b.txt")]
 
 
 def test_names_are_read_in_one_form_and_two_files_of_one_name_are_reported(tmp_path):
