@@ -6,6 +6,7 @@ import glob
 import io
 import itertools
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 STANDARD_INPUT = Path("-")
 MAGIC = b"\x93NUMPY"
 """First bytes of a .npy file."""
+BINARY = re.compile(rb"[\x01-\x08\x0b\x0c\x0e-\x1f]")
+"""Bytes that lists of paths do not contain; the kinds of feature files have some at their beginning."""
+BEGIN = 256
+"""Bytes of standard input in which they are looked for."""
 IN_FOLDERS = tuple(suffix for suffix in SUFFIXES if suffix != ".csv")
 KEYED = tuple(suffix for suffix in SUFFIXES if suffix not in NAMELESS)
 
@@ -46,7 +51,7 @@ class Recording:
 
 
 def recordings_of_files(paths: Iterable[Path], key: str | None = None) -> list[Recording]:
-    """The recordings of files, of all feature files below folders, and of patterns such as `*/x_*.npy`.
+    """The recordings of files, of all visible feature files below folders, and of patterns such as `*/x_*.npy`.
 
     Tables of other contents may be in the same folder, so that .csv files must be given by name or by a pattern.
 
@@ -92,11 +97,15 @@ def _standard_input() -> tuple[list[Path], list[Recording]]:
     """The paths, or the recording, that standard input contains.
 
     Raises:
-        InputError: it is empty.
+        InputError: it is empty, or a feature file of another kind.
     """
     content = sys.stdin.buffer.read()
     if content.startswith(MAGIC):
         return [], [Recording("stdin", "standard input", partial(_read_bytes, content))]
+    if BINARY.search(content, 0, BEGIN):
+        expected, hint = "an array as .npy or a list of paths", "give other feature files by their names"
+        value = content[: len(MAGIC)]
+        raise InputError(Problem(rule="type", place="standard input", value=value, expected=expected, hint=hint))
     separator = b"\0" if b"\0" in content else b"\n"
     paths = [Path(os.fsdecode(line.rstrip(b"\r"))) for line in content.split(separator) if line.strip()]
     if not paths:
@@ -115,7 +124,8 @@ def _read_bytes(content: bytes) -> Video:
 def _files(path: Path) -> Iterator[Path]:
     if os.path.isdir(path):  # noqa: PTH112  # raises nothing, even for a name that is too long
         files = sorted(file for file in path.rglob("*") if file.suffix.lower() in IN_FOLDERS)
-        yield from (file for file in files if file.is_file() or not file.exists())  # a link to nothing is missing
+        visible = [file for file in files if not any(name.startswith(".") for name in file.relative_to(path).parts)]
+        yield from (file for file in visible if file.is_file() or not file.exists())  # a link to nothing is missing
     elif os.path.lexists(path) or not glob.has_magic(str(path)):
         yield path
     else:

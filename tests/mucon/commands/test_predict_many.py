@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from mucon.cli import main
+from mucon.commands.recordings import recordings_of_files
 from mucon.outputs import batch
 from mucon.outputs.files import RECORD
 from tests.helpers.commands import call
@@ -215,6 +216,23 @@ def test_standard_input_is_an_array(run: Path, tmp_path: Path, capsys, monkeypat
     give(monkeypatch, b"\n")
     with refused("missing", "standard input", n=1):
         call(["predict", str(run), "-", "--device", "cpu"])
+
+
+def test_standard_input_of_another_kind_is_one_problem(monkeypatch):
+    stream = io.BytesIO()
+    np.savez(stream, x=FEATURES)
+    for content in (stream.getvalue(), b"\x89HDF\r\n\x1a\n", b"MATLAB 5.0 MAT-file".ljust(124) + b"\0\1IM"):
+        give(monkeypatch, content)
+        with refused("type", "standard input", n=1):
+            recordings_of_files([Path("-")])
+
+
+def test_hidden_files_of_a_folder_are_left_out(tmp_path: Path):
+    for name in ("a.npy", "._a.npy", ".copies/a.npy", "sub/.hidden/a.npy", "sub/b.npy"):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        np.save(tmp_path / name, FEATURES)
+    assert [one.id for one in recordings_of_files([tmp_path])] == ["a", "b"]
+    assert [one.id for one in recordings_of_files([tmp_path / ".copies" / "a.npy"])] == ["a"]
 
 
 def test_timelines_and_a_figure_are_drawn(line: list[str], tmp_path: Path, capsys):
