@@ -174,9 +174,9 @@ def test_a_recording_is_read_after_the_one_before_is_printed(run: Path, tmp_path
     paths = write_features(tmp_path)
     read, printed = library.read_features, []
 
-    def reading(path: Path):
+    def reading(path: Path, key: str | None):
         printed.append(capsys.readouterr().out.count("\n"))
-        return read(path)
+        return read(path, key)
 
     monkeypatch.setattr(library, "read_features", reading)
     assert main(["predict", str(run), *paths, "--device", "cpu", "--json", "--jobs", "1"]) == 0
