@@ -127,7 +127,7 @@ def held_out(store: Store, split: str) -> HeldOut:
         raise StoreError(
             Problem(
                 rule="missing",
-                place=f"{store.path}: split {split}",
+                place=f"{store.address}: split {split}",
                 value=group,
                 message=f"no validation part can be held out, the training part has {only}",
                 hint=f"a store can also have a part {split}:{PART} of its own",

@@ -42,7 +42,7 @@ def draw_store(store: Store, every: list[Video], path: Path) -> None:
     videos = [video for video in every if video.transcript]
     if not videos:
         message = "no recording has a transcript, there is nothing to draw"
-        raise InputError(Problem(rule="missing", place="--plot", value=str(store.path), message=message))
+        raise InputError(Problem(rule="missing", place="--plot", value=store.address, message=message))
     vocabulary, fps = vocabulary_of(store), store.manifest.fps
     looks = action_looks(range(vocabulary.n_actions), vocabulary.background_ids)
     shown = _spread(videos)

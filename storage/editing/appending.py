@@ -26,7 +26,7 @@ def with_store(store: Store, source: Store, *, new_actions: bool) -> Edit:
         StoreError: see `united`; a clip of the source has the id of a clip of the store; new actions without
             permission.
     """
-    problems = _new_actions_problems(store, source.manifest.vocabulary, str(source.path), allowed=new_actions)
+    problems = _new_actions_problems(store, source.manifest.vocabulary, source.address, allowed=new_actions)
     try:
         edit = united((store, source), repeated=False)
     except StoreError as error:

@@ -176,13 +176,13 @@ def _check_unchanged(store: Store) -> None:
         unchanged = False
     if not unchanged:
         message, hint = "another process replaced the store meanwhile", "run the command again"
-        raise StoreError(Problem(rule="state", place=str(store.path), message=message, hint=hint))
+        raise StoreError(Problem(rule="state", place=store.address, message=message, hint=hint))
 
 
 def _copy_clip(writer: StoreWriter, store: Store, record: Record) -> None:
     features = store.features(record.id)
     if (digest := sha256(as_bytes(features)).hexdigest()) != record.sha256:
-        place, message = f"{store.path}: {record.id}", "features fail their checksum"
+        place, message = f"{store.address}: {record.id}", "features fail their checksum"
         raise StoreError(Problem(rule="damaged", place=place, value=digest, message=message, hint=RESTORE_HINT))
     writer.add(
         record.id,

@@ -11,6 +11,7 @@ from storage.editing.edit import Edit, Header, Piece, kept_lines
 from storage.errors import Problem, StoreError, condensed, counted, some
 from storage.format.records import Record, natural
 from storage.reader import Store
+from storage.remote.addresses import name_of
 
 _TIMES = ("fps", "window", "stride", "offset")
 
@@ -28,7 +29,9 @@ def united(stores: Sequence[Store], *, repeated: bool = True) -> Edit:
         StoreError: D, dtype, times or background actions differ, or stores contradict each other about a clip (all
             problems).
     """
-    problems = list(header_conflicts([Header.of(store.manifest) for store in stores], [str(s.path) for s in stores]))
+    problems = list(
+        header_conflicts([Header.of(store.manifest) for store in stores], [store.address for store in stores])
+    )
     vocabulary = united_names([store.manifest.vocabulary for store in stores])
     clips: dict[str, tuple[int, Record]] = {}
     found: list[Problem] = []
@@ -38,7 +41,7 @@ def united(stores: Sequence[Store], *, repeated: bool = True) -> Edit:
         for record in (with_actions(record, ids) for record in store.catalogue.records()):
             first, other = clips.get(record.id, (number, record))
             conflicts = list(_clip_conflicts(other, record, vocabulary, repeated=repeated)) if first != number else []
-            found += [one.under(f"{store.path} and {stores[first].path}") for one in conflicts]
+            found += [one.under(f"{store.address} and {stores[first].address}") for one in conflicts]
             n_repeated += first != number
             clips[record.id] = (first, other if conflicts or first == number else _joined(other, record))
     problems += condensed(found)
@@ -146,9 +149,11 @@ def united_metadata(stores: Sequence[Store]) -> dict[str, Any]:
     shared = {key: value for key, value in every[0].items() if all(key in m and m[key] == value for m in every)}
     shared["united"] = []
     for store, metadata in zip(stores, every, strict=True):
-        own = {"name": store.path.name, "sha256": store.manifest.sha256, "metadata": metadata}
+        own = {"name": name_of(store.address), "sha256": store.manifest.sha256, "metadata": metadata}
         shared["united"] += metadata.get("united", [own])
-    marked = [store.path.name for store, metadata in zip(stores, every, strict=True) if metadata.get("simulated")]
+    marked = [
+        name_of(store.address) for store, metadata in zip(stores, every, strict=True) if metadata.get("simulated")
+    ]
     if marked and "simulated" not in shared:
         shared["simulated"] = {"like": f"features of {', '.join(marked)}"}
     return shared
@@ -160,6 +165,6 @@ def _difference_lines(stores: Sequence[Store], vocabulary: Sequence[str]) -> Ite
     if partial:
         yield f"note: actions that not all stores have: {some(partial, 20)}"
     for name in _TIMES:
-        unknown = [store.path for store in stores if getattr(store.manifest, name) is None]
+        unknown = [store.address for store in stores if getattr(store.manifest, name) is None]
         if 0 < len(unknown) < len(stores):
             yield f"note: {name} is not known in {some(unknown)}; takes that of the others"

@@ -194,7 +194,7 @@ class _Folder:
         """
         features = store.features(record.id)
         if (digest := sha256(as_bytes(features)).hexdigest()) != record.sha256:
-            place, message = f"{store.path}: {record.id}", "features fail their checksum"
+            place, message = f"{store.address}: {record.id}", "features fail their checksum"
             raise StoreError(Problem(rule="damaged", place=place, value=digest, message=message, hint=RESTORE_HINT))
         path = self._path(f"{FEATURES}/{record.id}.npy")
         with path.open("xb") as file:

@@ -299,7 +299,7 @@ def _scored(folder: Path, store: StorePlace | None, part: ScoredPart | None) -> 
     trial = {"method": predictor.method, "config": config, "split": split, "seed": config.get("seed")}
     return Training(
         name=str(folder),
-        trial={**trial, "part": part, "store": str(opened.path)},
+        trial={**trial, "part": part, "store": opened.address},
         environment={},
         result={**evaluation.to_dict(), "evaluation_version": mucon.EVALUATION},
         segments=segments.get,

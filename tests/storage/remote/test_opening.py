@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from storage import StoreError, open_store
+from storage.editing.merging import merge_stores
 from storage.remote.cache import Cache, files_of, size_of
 from storage.remote.uploading import target_of
 from storage.verify import verify_store
@@ -211,3 +212,14 @@ def test_any_file_system_of_fsspec_is_read_and_written(site: Site, tmp_path: Pat
         raise AssertionError
     assert len(fsspec.filesystem("memory").ls("/bucket/tug")) == 1 + len(files_of(open_store(uri).manifest))
     assert list((tmp_path / "cache" / "uploads").iterdir()) == []
+
+
+def test_an_edit_with_a_remote_store_names_its_address_and_not_its_copy(site: Site, tmp_path: Path) -> None:
+    other = write_store(tmp_path / "other", {"w": np.ones((9, 4), np.float32)}, metadata={"k": 1})
+    merge_stores([site.uri("tug"), other], tmp_path / "m")
+    store = open_store(tmp_path / "m")
+    assert [one["name"] for one in store.manifest.metadata["united"]] == ["tug", "other"]
+    assert not verify_store(store.path).problems
+    other = write_store(tmp_path / "x", clips_of([5]))
+    with refused("duplicate", place=f"{site.uri('tug')} and {other}: v000", error=StoreError):
+        merge_stores([other, site.uri("tug")], tmp_path / "n")
