@@ -283,6 +283,8 @@ def natural(text: str) -> tuple[tuple[int, int, str], ...]:
 
     >>> sorted(["10:test", "2:train", "2:test"], key=natural)
     ['2:test', '2:train', '10:test']
+    >>> sorted(["1:test", "01:test"], key=natural) == sorted(["01:test", "1:test"], key=natural)
+    True
     """
     pieces: list[tuple[int, int, str]] = []
     digits = ""
@@ -294,4 +296,4 @@ def natural(text: str) -> tuple[tuple[int, int, str], ...]:
             pieces.append((0, int(digits), ""))
             digits = ""
         pieces.append((1, 0, character))
-    return tuple(pieces)
+    return (*pieces, (1, 0, text))  # `01` and `1` differ
