@@ -24,7 +24,7 @@ _CREDENTIALS = {
 }
 _URI = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _MANGLED = re.compile(r"(?:s3|gs|gcs|abfss?|hdfs|https?|file):/")
-"""Beginning of a URI from which `Path` has removed a slash."""
+"""Beginning of a URI without its second slash, which `Path` removes."""
 
 
 def is_uri(place: object) -> bool:
@@ -40,16 +40,19 @@ def place_of(given: str | os.PathLike[str]) -> StorePlace:
     """The place that a text or path names: a path, also for `file://`, or a URI without slashes at its end.
 
     Raises:
-        StoreError: a URI without a host or bucket, with a fragment or with a password, or as a `Path`; a web address
-            with a user name, which may be a token.
+        StoreError: a URI without its second slash, which may be a `Path`, without a host or bucket, with a fragment, or
+            with a password; a web address with a user name, which may be a token.
 
     >>> place_of("S3://bucket/stores/tug/?region=eu-west-1"), str(place_of("file:///data/my%20store"))
     ('s3://bucket/stores/tug?region=eu-west-1', '/data/my store')
     """
     if not is_uri(text := os.fspath(given)):
-        if isinstance(given, PurePath) and _MANGLED.match(text):
-            problem = Problem(rule="type", place=text, value="Path", expected="the URI as a string")
-            raise StoreError(problem)
+        if _MANGLED.match(text):
+            value, expected = ("Path", "the URI as a string")
+            if isinstance(given, str):
+                value, expected = text, "two slashes after the colon of a URI"
+            hint = "a folder of this name is given by its absolute path"
+            raise StoreError(Problem(rule="type", place=text, value=value, expected=expected, hint=hint))
         return Path(text)
     scheme, _, rest = text.partition("://")
     shown = without_passwords(text)

@@ -18,6 +18,9 @@ SECRET = "hunter2secret"
     ("text", "expected"),
     [
         ("stores/tug", Path("stores/tug")),
+        ("/data/s3:/tug", Path("/data/s3:/tug")),
+        ("a:b/tug", Path("a:b/tug")),
+        ("C:\\tug", Path("C:\\tug")),
         ("file:///data/my%20store/", Path("/data/my store")),
         ("file://localhost/data/tug", Path("/data/tug")),
         ("s3://bucket/tug//", "s3://bucket/tug"),
@@ -63,6 +66,8 @@ def test_a_uri_with_a_password_is_refused_and_not_repeated(uri: str) -> None:
         ("file://host/data/tug", "unsupported"),
         ("file:///data/tug?1", "unsupported"),
         ("http://[::1/tug", "type"),
+        ("s3:/bucket/tug", "type"),
+        ("file:/data/tug", "type"),
         ("s3:///tug", "missing"),
         ("s3://bucket/tug#x", "unsupported"),
         ("s3://bucket/tug?speed=1", "unknown"),
