@@ -75,9 +75,11 @@ class SegmentsTable(Dataset):
         segments = {video: _segments(listed, times, problems) for video, listed in clips.items() if times}
         segments = {video: found for video, found in segments.items() if len(found) == len(clips[video])}
         if times and _inclusive(segments.values()):
-            message = "each segment begins a frame after the end of the one before, as if ends were last frames"
-            hint = "an end is the frame after the last one: add 1 to each"
-            place = f"{table}, {times.columns[1]}"
+            message = "each segment begins a frame after the end of the one before, as if ends were last frames; "
+            message += "an end is the frame after the last one"
+            from_1 = all(min(segment.start for segment in found) == 1 for found in segments.values())
+            hint = "frames begin at 0: subtract 1 from each start" if from_1 else "add 1 to each end"
+            place = f"{table}, {times.columns[0 if from_1 else 1]}"
             problems.append(Problem(rule="mismatch", place=place, message=message, hint=hint))
             segments = {}
         findings.report(problems)

@@ -125,6 +125,11 @@ def test_ends_that_are_last_frames_are_refused_even_if_gaps_are_filled(source, t
     assert matching(problems, "mismatch", "segments.csv, end_frame")
 
 
+def test_frames_that_are_counted_from_1_are_refused_by_their_starts(source, tmp_path):
+    table(source, "v000,SIL,1,10", "v000,pour,11,30", *(f"v001,SIL,{n},{n + 9}" for n in (1, 11, 21, 31)))
+    assert matching(SUITE.problems(source, tmp_path), "mismatch", "segments.csv, start_frame")
+
+
 def test_gaps_are_filled_with_a_chosen_action(source, tmp_path):
     table(source, "v000,pour,5,9", "v000,stir,10,29", REST)
     assert len(SUITE.problems(source, tmp_path)) == 2
