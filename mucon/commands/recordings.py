@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from mucon.errors import InputError, Problem
 from storage.feature_files import NAMELESS, SUFFIXES
+from storage.layouts.text import closed_folder, visible_files
 
 if TYPE_CHECKING:
     from mucon.videos import Video
@@ -123,14 +124,17 @@ def _read_bytes(content: bytes) -> Video:
 
 def _files(path: Path) -> Iterator[Path]:
     if os.path.isdir(path):  # noqa: PTH112  # raises nothing, even for a name that is too long
-        files = sorted(file for file in path.rglob("*") if file.suffix.lower() in IN_FOLDERS)
-        visible = [file for file in files if not any(name.startswith(".") for name in file.relative_to(path).parts)]
-        yield from (file for file in visible if file.is_file() or not file.exists())  # a link to nothing is missing
+        files = sorted(file for file in visible_files(path, _refuse) if file.suffix.lower() in IN_FOLDERS)
+        yield from (file for file in files if file.is_file() or not file.exists())  # a link to nothing is missing
     elif os.path.lexists(path) or not glob.has_magic(str(path)):
         yield path
     else:
         for found in sorted(glob.glob(str(path), recursive=True)):  # noqa: PTH207  # of any folder
             yield from _files(Path(found))
+
+
+def _refuse(error: OSError) -> None:
+    raise InputError(closed_folder(error))
 
 
 def _read(file: Path, key: str | None) -> Video:

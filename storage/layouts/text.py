@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -83,46 +83,56 @@ def _path(name: str) -> str:
     return PurePosixPath(name.replace("\\", "/")).as_posix()
 
 
-def find_files(folder: Path, suffix: str | tuple[str, ...], problems: list[Problem]) -> dict[str, Path]:
-    """Returns all files with a suffix below a folder by their `bare` name in `normal` form, sorted.
+def visible_files(folder: Path, on_error: Callable[[OSError], object]) -> Iterator[Path]:
+    """Yields the files below a folder that are not hidden, nor in a hidden folder, in a fixed order.
 
-    Hidden files are skipped. Links are followed, but no folder is entered twice.
+    Links are followed, but no folder is entered twice.
 
     Args:
         folder: folder to search.
-        suffix: last characters of the file names in lower case, such as `.npy`; or several of them.
-        problems: receives a problem for each folder that cannot be read, each file with the name of another, and each
-            pipe or device.
+        on_error: called for each folder that cannot be read.
     """
-    files: dict[str, Path] = {}
     entered: set[str] = set()
-    found: list[Problem] = []
-    for parent, folders, names in os.walk(folder, followlinks=True, onerror=lambda e: found.append(_closed(e))):
+    for parent, folders, names in os.walk(folder, followlinks=True, onerror=on_error):
         if (real := os.path.realpath(parent)) in entered:
             folders.clear()
             continue
         entered.add(real)
         visible = [Path(parent, name) for name in folders if not name.startswith(".")]
         folders[:] = [path.name for path in sorted(visible, key=lambda path: (path.is_symlink(), path.name))]
-        for name in sorted(names):
-            if name.startswith(".") or not name.lower().endswith(suffix):
-                continue
-            path = Path(parent, name)
-            video = bare(normal(path.relative_to(folder).as_posix()))
-            if video in files:
-                message = f"{path.name} and {files[video].name} are both files of the video {video!r}"
-                hint = "keep one of them, or rename one"
-                found.append(Problem(rule="duplicate", place=str(path), value=video, message=message, hint=hint))
-            elif path.exists() and not path.is_file():
-                message, hint = "a pipe or a device, which may have no end", "copy its content to a file"
-                found.append(Problem(rule="type", place=str(path), message=message, hint=hint))
-            else:
-                files[video] = path
+        yield from (Path(parent, name) for name in sorted(names) if not name.startswith("."))
+
+
+def find_files(folder: Path, suffix: str | tuple[str, ...], problems: list[Problem]) -> dict[str, Path]:
+    """Returns all files with a suffix below a folder by their `bare` name in `normal` form, sorted.
+
+    Args:
+        folder: folder to search, see `visible_files`.
+        suffix: last characters of the file names in lower case, such as `.npy`; or several of them.
+        problems: receives a problem for each folder that cannot be read, each file with the name of another, and each
+            pipe or device.
+    """
+    files: dict[str, Path] = {}
+    found: list[Problem] = []
+    for path in visible_files(folder, lambda error: found.append(closed_folder(error))):
+        if not path.name.lower().endswith(suffix):
+            continue
+        video = bare(normal(path.relative_to(folder).as_posix()))
+        if video in files:
+            message = f"{path.name} and {files[video].name} are both files of the video {video!r}"
+            hint = "keep one of them, or rename one"
+            found.append(Problem(rule="duplicate", place=str(path), value=video, message=message, hint=hint))
+        elif path.exists() and not path.is_file():
+            message, hint = "a pipe or a device, which may have no end", "copy its content to a file"
+            found.append(Problem(rule="type", place=str(path), message=message, hint=hint))
+        else:
+            files[video] = path
     problems += condensed(found)
     return dict(sorted(files.items()))
 
 
-def _closed(error: OSError) -> Problem:
+def closed_folder(error: OSError) -> Problem:
+    """Returns the problem of a folder that cannot be read."""
     message = f"cannot read the folder ({error.strerror})"
     return Problem(rule="unreadable", place=str(error.filename), value=error.strerror, message=message)
 

@@ -227,11 +227,15 @@ def test_standard_input_of_another_kind_is_one_problem(monkeypatch):
             recordings_of_files([Path("-")])
 
 
-def test_hidden_files_of_a_folder_are_left_out(tmp_path: Path):
+def test_hidden_files_of_a_folder_are_left_out_and_links_are_followed(tmp_path: Path):
     for name in ("a.npy", "._a.npy", ".copies/a.npy", "sub/.hidden/a.npy", "sub/b.npy"):
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         np.save(tmp_path / name, FEATURES)
-    assert [one.id for one in recordings_of_files([tmp_path])] == ["a", "b"]
+    np.save(tmp_path / ".copies" / "c.npy", FEATURES)
+    (tmp_path / "sub" / "linked").symlink_to(tmp_path / ".copies")
+    (tmp_path / "sub" / "back").symlink_to(tmp_path)
+    found = [Path(one.place).relative_to(tmp_path) for one in recordings_of_files([tmp_path])]
+    assert list(map(str, found)) == ["a.npy", "sub/b.npy", "sub/linked/a.npy", "sub/linked/c.npy"]
     assert [one.id for one in recordings_of_files([tmp_path / ".copies" / "a.npy"])] == ["a"]
 
 
