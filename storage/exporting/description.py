@@ -92,12 +92,17 @@ class Description:
 
     @classmethod
     def is_at(cls, folder: Path) -> bool:
-        """Returns whether a folder contains such a file."""
+        """Returns whether a folder contains such a file, or one that is damaged: without it, the rest would be lost."""
         try:
             with (folder / FILE).open("rb") as file:
-                return f'"{_FORMAT}"'.encode() in file.read(200)
+                if f'"{_FORMAT}"'.encode() in file.read(200):
+                    return True
+            json.loads((folder / FILE).read_bytes())
         except OSError:
             return False
+        except ValueError:
+            return True
+        return False
 
 
 _HINT = "export the store again, or remove the file to import the folder without it"

@@ -213,6 +213,13 @@ def test_a_changed_export_that_contradicts_itself_is_refused(tmp_path, name, old
     assert not (tmp_path / "t").exists()
 
 
+@pytest.mark.parametrize(("content", "status"), [(b"", 2), (bytes(300), 2), (b"{", 2), (b'{"name": "x"}', 0)])
+def test_a_damaged_description_is_not_taken_for_a_folder_without_one(tmp_path, content, status):
+    export_store(open_store(write_store(tmp_path / "s", clips_of([8, 9]))), tmp_path / "x")
+    (tmp_path / "x" / FILE).write_bytes(content)
+    assert main(["import", str(tmp_path / "x"), str(tmp_path / "t")]) == status
+
+
 def test_changed_lengths_need_the_option_that_allows_them(tmp_path):
     export_store(open_store(write_store(tmp_path / "s", clips_of([8, 9]), metadata={"k": 1})), tmp_path / "x")
     np.save(tmp_path / "x" / "features" / "v000.npy", np.zeros((7, 4), np.float32))
