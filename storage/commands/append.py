@@ -26,7 +26,10 @@ def add(subparsers: Subparsers) -> None:
     parser = add_command(subparsers, "append", run, "append videos to a store", _DESCRIPTION, _EXAMPLE)
     parser.add_argument("store", type=local_place, metavar="STORE", help="folder of the store")
     parser.add_argument(
-        "source", type=place, metavar="SRC", help="folder of a dataset, see `store import`, or of a store"
+        "source",
+        type=place,
+        metavar="SRC",
+        help="folder of a dataset (see `store import`), or folder or URI of a store",
     )
     parser.add_argument("--new-actions", action="store_true", help="add actions that the store does not have")
     parser.add_argument("--dry-run", action="store_true", help="check the data and show what would change")

@@ -29,7 +29,7 @@ examples:
 def add(subparsers: Subparsers) -> None:
     """Adds `export`."""
     parser = add_command(subparsers, "export", run, "write a store as a dataset", _DESCRIPTION, _EXAMPLE)
-    parser.add_argument("store", type=place, metavar="STORE", help="folder of the store")
+    parser.add_argument("store", type=place, metavar="STORE", help="folder or URI of the store")
     parser.add_argument("target", type=local_place, metavar="DIR", help="the new folder")
     parser.add_argument("--layout", choices=LAYOUTS, default=LAYOUTS[0], help="layout of the folder (default: ms-tcn)")
     parser.add_argument("--replace", action="store_true", help="replace an earlier export")

@@ -20,7 +20,7 @@ example:
 def add(subparsers: Subparsers) -> None:
     """Adds `merge`."""
     parser = add_command(subparsers, "merge", run, "merge stores into a new one", _DESCRIPTION, _EXAMPLE)
-    parser.add_argument("stores", nargs="+", type=place, metavar="STORE", help="folder of a store")
+    parser.add_argument("stores", nargs="+", type=place, metavar="STORE", help="folder or URI of a store")
     parser.add_argument("--out", type=local_place, required=True, metavar="NEW", help="folder of the new store")
     parser.add_argument("--replace", action="store_true", help="replace an existing store")
     parser.add_argument("--dry-run", action="store_true", help="check the stores and show what would be written")
