@@ -68,6 +68,11 @@ def test_verify_finds_a_flipped_byte_and_the_file_is_fetched_again(
     assert main(["cache", "verify"]) == 0
     flip(path, 200)
     capsys.readouterr()
+    assert main(["verify", uri]) == 2
+    first, *_, last = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"error: {path}: ")
+    assert last.startswith(f"error: {uri}: ")
+    assert "cache verify" in last
     assert main(["cache", "verify"]) == 2
     assert capsys.readouterr().err.startswith(f"error: {path}: ")
     assert main(["verify", uri]) == 0
