@@ -107,7 +107,8 @@ def check_target(target: Path, *, marker: str, replace: bool) -> None:
     """Checks that a folder may be written at `target`, see `StagedFolder`.
 
     Raises:
-        StoreError: the target is a file, a folder with other content, or a folder that may not be replaced.
+        StoreError: the target is a file, a mount point, a folder with other content, or a folder that may not be
+            replaced.
     """
     if not target.exists():
         return
@@ -116,6 +117,9 @@ def check_target(target: Path, *, marker: str, replace: bool) -> None:
         raise StoreError(
             Problem(rule="exists", place=place, value="file", message="file exists, expected a folder or a new path")
         )
+    if os.path.ismount(target):
+        message, hint = "is a mount point, which no folder can replace", f"choose a folder in it, such as {target}/new"
+        raise StoreError(Problem(rule="unsupported", place=place, value=place, message=message, hint=hint))
     files = sorted(path.name for path in target.iterdir())
     if not files:
         return

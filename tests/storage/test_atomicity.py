@@ -197,6 +197,12 @@ def test_a_folder_with_other_files_is_never_replaced(tmp_path):
     assert files_of(tmp_path) == {"s/thesis.tex": b"years of work"}
 
 
+@pytest.mark.parametrize("target", ["/", "/proc"])
+def test_a_mount_point_is_refused_before_anything_is_written(target):
+    with refused("unsupported", place=target, n=1, error=StoreError):
+        StagedFolder(Path(target), marker="manifest.json", replace=True)
+
+
 def test_a_file_at_the_target_is_refused(tmp_path):
     (tmp_path / "s").write_text("x")
     with refused("exists", place=str(tmp_path / "s"), value="file", n=1, error=StoreError):
