@@ -11,6 +11,7 @@ import fcntl
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +22,7 @@ from storage.failpoints import reach
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 _FICLONE = 0x40049409
+_TWO_STEPS_SECONDS = 0.4
 
 
 class StagedFolder:
@@ -222,7 +224,9 @@ def is_at(folder: int, target: Path) -> bool:
     """Returns whether an open folder is the one at a path."""
     try:
         return os.path.samestat(os.fstat(folder), target.stat())
-    except FileNotFoundError:
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ESTALE):
+            raise
         return False
 
 
@@ -293,6 +297,25 @@ def swap_in_two_steps(new: Path, target: Path) -> None:
 def put_aside(target: Path) -> list[Path]:
     """Returns the old folders that an interrupted replacement left beside `target`."""
     return sorted(target.parent.glob(f".{target.name}.replaced-*"))
+
+
+def open_folder(path: Path) -> int:
+    """Opens a folder; waits for a moment if another process replaces it in two steps.
+
+    Returns:
+        A descriptor of the folder.
+
+    Raises:
+        OSError: no such folder, or no access.
+    """
+    end = time.monotonic() + _TWO_STEPS_SECONDS
+    while True:
+        try:
+            return os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            if not put_aside(path) or time.monotonic() > end:
+                raise
+        time.sleep(0.02)
 
 
 def missing_store(folder: Path) -> Problem:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from storage.constants import MANIFEST, RESTORE_HINT
 from storage.errors import Problem, StoreError, some
 from storage.failpoints import reach
-from storage.folders import is_at, missing_store
+from storage.folders import is_at, missing_store, open_folder
 from storage.format.manifest import FileEntry, Manifest
 from storage.format.records import Catalogue, Record
 from storage.format.schema import little_endian
@@ -229,7 +229,7 @@ def _load(path: Path, *, recent: bool) -> Loaded:
     folder = Path(os.path.realpath(path))
     while True:
         try:
-            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            handle = open_folder(folder)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise StoreError(missing_store(folder)) from error
         except OSError as error:
@@ -262,8 +262,8 @@ def _files(folder: Path, handle: int, *, recent: bool) -> tuple[_Header, list[tu
         known = _RECENT.get(folder) if recent else None
         header = known if known is not None and known.is_current(handle) else _header(folder, handle)
         return header, [_listed(folder, handle, shard) for shard in header.manifest.shards]
-    except PermissionError as error:
-        raise StoreError(_cannot_open(folder / str(error.filename), error)) from error
+    except OSError as error:
+        raise StoreError(_cannot_open(folder / str(error.filename or ""), error)) from error
 
 
 Stamp = tuple[int, ...]

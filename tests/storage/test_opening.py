@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
 
-from storage import StoreError, open_store, reader
+from storage import StoreError, folders, open_store, reader
 from storage.folders import exchange
 from storage.reader import load
 from storage.verify import verify_store
@@ -99,6 +101,35 @@ def test_a_reader_between_two_stores_reads_the_new_one(store, tmp_path, monkeypa
     replaced.clear()
     new = write_store(tmp_path / "newer", clips_of([9]))
     assert load(store).catalogue.ids == ("v000",)
+
+
+def test_a_reader_waits_while_a_store_is_replaced_in_two_steps(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "_TWO_STEPS_SECONDS", 60)
+    aside = tmp_path / ".s.replaced-0123"
+    store.rename(aside)
+    writer = threading.Timer(0.05, aside.rename, (store,))
+    writer.start()
+    assert open_store(store).ids == tuple(CLIPS)
+    writer.join()
+
+
+def test_an_error_of_the_disk_is_one_problem_unless_the_store_was_replaced(store, tmp_path, monkeypatch):
+    """On NFS, files of a folder that another machine has removed are stale."""
+    new = write_store(tmp_path / "new", clips_of([7, 8]))
+    mapped, errors = reader._mapped, [errno.ESTALE, errno.EIO]
+
+    def fail(handle, name):
+        if errors:
+            if (number := errors.pop(0)) == errno.ESTALE:
+                exchange(new, store)
+            raise OSError(number, os.strerror(number), name)
+        return mapped(handle, name)
+
+    monkeypatch.setattr(reader, "_mapped", fail)
+    with refused("unreadable", place=str(store / "manifest.json"), value=os.strerror(errno.EIO), error=StoreError):
+        open_store(store)
+    errors.append(errno.ESTALE)
+    assert open_store(store).ids == tuple(CLIPS)
 
 
 @pytest.mark.parametrize("file", ["manifest.json", "videos.parquet"])
