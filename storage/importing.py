@@ -76,10 +76,11 @@ def import_data(
     )
     readers = max(1, (threads or min(4, os.cpu_count() or 1)) - 1)
     with writer, ThreadPoolExecutor(readers) as pool:
-        for done, clip in enumerate(_in_order(pool, readers, writer.prepare, layout.clips()), 1):
+        made = _in_order(pool, readers, writer.prepare, layout.clips())
+        for done in range(1, survey.n_videos + 1):
             with _whole_report(layout, progress):
-                made = clip.result()
-            writer.append(made)
+                clip = next(made)
+            writer.append(clip)
             progress("writing", done, survey.n_videos)
     return Imported(survey, writer.conversion)
 
@@ -101,21 +102,25 @@ def store_times(survey: Survey, times: Mapping[str, float | None]) -> dict[str, 
 
 @contextmanager
 def _whole_report(layout: Layout, progress: Progress) -> Iterator[None]:
-    """Replaces the first problems of a dataset by all of them, also those of the values of all features."""
+    """Replaces the first problems of a dataset by all of them, also those of the values of all features.
+
+    A file that has changed since the survey is the only problem: the others may come from the change.
+    """
     try:
         yield
-    except StoreError:
-        layout.survey(progress)
+    except StoreError as error:
+        if error.problems[0].rule != "state":
+            layout.survey(progress)
         raise
 
 
 def _in_order(
     pool: ThreadPoolExecutor, ahead: int, prepare: Callable[[Clip], PreparedClip], clips: Iterable[Clip]
-) -> Iterator[Future[PreparedClip]]:
+) -> Iterator[PreparedClip]:
     """Prepares clips in the threads of a pool and yields them in their order; `ahead` of them wait at most."""
     waiting: deque[Future[PreparedClip]] = deque()
     for clip in clips:
         waiting.append(pool.submit(prepare, clip))
         if len(waiting) > ahead:
-            yield waiting.popleft()
-    yield from waiting
+            yield waiting.popleft().result()
+    yield from (future.result() for future in waiting)

@@ -58,6 +58,21 @@ def test_all_values_that_a_store_cannot_contain_are_reported_and_nothing_is_publ
         import_data(MsTcn(source), tmp_path / "s")
 
 
+def test_a_file_that_changes_behind_the_survey_is_the_only_problem(tmp_path):
+    data = DataSet.example((30, 41, 25, 52))
+    source = data.write(tmp_path / "data")
+
+    class Changing(MsTcn):
+        def clips(self):
+            np.save(source / "features" / "v002.npy", data.features["v002"][:-3])
+            return super().clips()
+
+    with refused(
+        "state", str(source / "features" / "v002.npy"), [22, *data.features["v002"].shape[1:]], n=1, error=StoreError
+    ):
+        import_data(Changing(source), tmp_path / "s")
+
+
 def test_values_above_the_range_of_float16_are_refused_by_name(tmp_path):
     data = DataSet.example((30, 41, 25, 52))
     data.features["v002"][4, 1] = 65_521

@@ -67,6 +67,24 @@ def test_damage_behind_a_good_header_is_reported_with_all_other_problems(tmp_pat
     ]
 
 
+def test_damage_that_the_import_meets_is_reported_with_that_in_later_files(tmp_path):
+    def damaged(path, array):
+        array[2, 0] = np.nan if path.stem == "v002" else 0
+        write(path.with_suffix(".npz"), x=array)
+
+    _, source = with_features(tmp_path, damaged)
+    for video in ("v000", "v001"):
+        path = source / "features" / f"{video}.npz"
+        content = bytearray(path.read_bytes())
+        content[300] ^= 1
+        path.write_bytes(content)
+    assert [fact[:2] for fact in facts_of(source, tmp_path)] == [
+        ("unreadable", "features/v000.npz"),
+        ("unreadable", "features/v001.npz"),
+        ("range", "v002, row 2"),
+    ]
+
+
 def test_a_key_without_files_that_have_names_is_refused(tmp_path):
     assert facts_of(DataSet.example(), tmp_path, key="rgb") == [("conflict", "--key", "rgb")]
 
