@@ -126,9 +126,11 @@ class StoreWriter:
                 published = True
         finally:
             if not published:
-                if self._shard is not None:
-                    self._shard.abandon()
-                self._staged.discard()
+                try:
+                    if self._shard is not None:
+                        self._shard.abandon()
+                finally:  # also if a second Ctrl-C ends the wait for its threads
+                    self._staged.discard()
             self._folder = None
 
     @property

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,8 @@ class ShardWriter:
     def abandon(self) -> None:
         """Closes the file without writing a footer."""
         self._writer.is_open = False  # otherwise its finaliser writes a footer to a closed file
-        self._sink.close()
+        with suppress(OSError):  # of a disk that has failed; the reason is known already
+            self._sink.close()
         self._release()
 
     def _release(self) -> None:

@@ -19,7 +19,7 @@ from storage.folders import StagedFolder, exchange, swap_in_two_steps
 from storage.format import shards
 from storage.verify import verify_store
 from tests.helpers.refusals import refused
-from tests.storage.helpers import clips_of, files_of, write_store
+from tests.storage.helpers import SMALL, clips_of, files_of, write_store
 
 ROOT = Path(__file__).parents[2]
 CLIPS = clips_of([40, 30, 60, 200, 20, 90, 100, 8])
@@ -163,6 +163,21 @@ def test_an_exception_in_the_block_leaves_no_store(tmp_path):
     def write() -> None:
         with StoreWriter(tmp_path / "s", dim=4, dtype="float32", vocabulary=["a"]) as new:
             new.add("a", np.ones((3, 4)), transcript=(0,))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    assert names(tmp_path) == []
+
+
+def test_a_second_interruption_while_the_writer_waits_for_its_threads_leaves_no_store(tmp_path, monkeypatch):
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    def write() -> None:
+        with StoreWriter(tmp_path / "s", dim=4, dtype="float32", vocabulary=["a"], limits=SMALL) as new:
+            new.add("a", np.ones((300, 4)), transcript=(0,))
+            monkeypatch.setattr(shards.ThreadPoolExecutor, "shutdown", interrupt)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
