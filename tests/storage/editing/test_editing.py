@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -267,8 +269,11 @@ def test_a_replacement_waits_for_an_editor(tmp_path):
         writer = subprocess.Popen([sys.executable, "-c", code, str(path)], env=environment, stdout=subprocess.PIPE)
         assert writer.stdout is not None
         writer.stdout.readline()
-        with pytest.raises(subprocess.TimeoutExpired):
-            writer.wait(3)
+        until = time.monotonic() + 60
+        while not re.search(rf"-> FLOCK .* {writer.pid} ", Path("/proc/locks").read_text()):
+            assert writer.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.02)
         assert len(open_store(path)) == 2
     assert writer.wait(60) == 0
     writer.stdout.close()
