@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mucon.configuration import Config
 from mucon.decoding.background import no_background, no_labels
 from mucon.errors import InputError, Problem, some
 from mucon.method import training_of
@@ -26,15 +27,20 @@ def check_rules(tables: Sequence[RowConfigs], background: Sequence[str], part: S
     found: dict[Problem, list[str]] = {}
     for rows in tables:
         for row, config in rows:
-            decoding = method_named(row.method).decoding(config)
-            rule = "offset" if decoding is None else decoding.background_rule
-            lacks_labels = rule == "labelled" and training_of(config).labelled == 0
-            if rule != "offset" and not background:
-                found.setdefault(no_background(rule), []).append(row.name)
-            elif lacks_labels or (rule == "held_out" and part == "test"):
-                found.setdefault(no_labels(rule), []).append(row.name)
+            if problem := rule_problem(row.method, config, background, part):
+                found.setdefault(problem, []).append(row.name)
     if found:
         raise InputError([_of_rows(problem, names) for problem, names in found.items()])
+
+
+def rule_problem(method: str, config: Config, background: Sequence[str], part: ScoredPart) -> Problem | None:
+    """Why a configuration cannot have the background that it asks for; None if it can."""
+    decoding = method_named(method).decoding(config)
+    rule = "offset" if decoding is None else decoding.background_rule
+    if rule != "offset" and not background:
+        return no_background(rule)
+    lacks_labels = rule == "labelled" and training_of(config).labelled == 0
+    return no_labels(rule) if lacks_labels or (rule == "held_out" and part == "test") else None
 
 
 def _of_rows(problem: Problem, names: Sequence[str]) -> Problem:

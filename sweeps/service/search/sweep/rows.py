@@ -13,6 +13,7 @@ from mucon.method import training_of
 from mucon.videos import ScoredPart
 from storage import open_store
 from storage.remote.addresses import StorePlace
+from sweeps.service.plan.background import rule_problem
 from sweeps.service.plan.cells import Cell, expand, usable
 from sweeps.service.plan.plan import Part, Plan, make_plan
 from sweeps.service.plan.recordings import SplitData, fingerprints, split_facts
@@ -115,6 +116,7 @@ class PointPlan:
         )
         self.search = fitting(search, self.empty.splits)
         store = open_store(ground.store)
+        self._background = store.manifest.background
         _check_splits({name: (store.split(name, "test"), data) for name, data in self.empty.splits.items()})
         self._fingerprint = fingerprints({name: split_facts(store, name, PART) for name in self.empty.splits})
 
@@ -160,12 +162,13 @@ class PointPlan:
         return shared.trial(1, split="", data_fingerprint="", store="").key
 
     def refusal(self, point: Point) -> str:
-        """Why the configuration refuses the settings of a point together; empty if it does not."""
+        """Why the configuration or the store does not allow the settings of a point together; empty if both do."""
         try:
-            self.base.with_values(point.settings)
+            config = self.base.with_values(point.settings)
         except InputError as error:
             return error.line
-        return ""
+        problem = rule_problem(DEFAULT_METHOD, config, self._background, PART)
+        return "" if problem is None else str(problem)
 
     def add(self, job: Job) -> dict[Cell, Trial]:
         """The trials of a training, one per split; the plan contains them from now on.

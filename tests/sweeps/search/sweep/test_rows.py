@@ -57,6 +57,14 @@ def test_settings_of_all_points_are_checked(
         PointPlan(search_of(), ground_of(tiny_store, tmp_path, **settings))
 
 
+def test_a_point_whose_rule_for_the_background_the_store_cannot_follow_is_refused(
+    tiny_store: Path, tmp_path: Path
+) -> None:
+    points = PointPlan(search_of(), ground_of(tiny_store, tmp_path))
+    assert not points.refusal(BOX)
+    assert "background_rule" in points.refusal(replace(BOX, settings={"decoding.background_rule": "score"}))
+
+
 def test_splits_that_are_scored_on_recordings_of_each_others_test_part_are_refused(tmp_path: Path) -> None:
     with StoreWriter(tmp_path / "store", dim=2, dtype="float32", vocabulary=("a", "b")) as writer:
         for i in range(6):
