@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -25,8 +26,9 @@ class Arm:
     Attributes:
         table: name of the table.
         labels: the labels that its rows have in common.
-        trainings: (split, seed) -> points with a result; only trainings with the most epochs of the arm.
-        n_left_out: number of trainings with fewer epochs, which are left out.
+        trainings: (split, seed) -> points with a result, all after the same epochs: the most that a training has, and
+            those of most trainings.
+        n_left_out: number of trainings with other epochs, which are left out.
     """
 
     table: str
@@ -73,11 +75,12 @@ def _arm(results: ResultsFolder, places: list[Place], prediction: str) -> Arm:
         point = _point(results, place.cell, prediction)
         if point is not None:
             points.setdefault((place.cell.split, place.cell.seed), {})[point.epoch] = point
-    most = max(map(len, points.values()), default=0)
+    found = Counter(frozenset(own) for own in points.values())
+    epochs = max(found, key=lambda one: (len(one), found[one]), default=frozenset())
     whole = {
-        key: tuple(own[epoch] for epoch in sorted(own))
+        key: tuple(own[epoch] for epoch in sorted(epochs))
         for key, own in sorted(points.items())
-        if len(own) == most >= MIN_POINTS
+        if own.keys() == epochs and len(epochs) >= MIN_POINTS
     }
     first, *others = ([*place.cell.variant.labels] for place in places)
     common = [label for i, label in enumerate(first) if all(other[i] == label for other in others)]

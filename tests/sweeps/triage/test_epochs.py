@@ -90,6 +90,13 @@ def test_a_training_without_all_its_epochs_is_left_out(tmp_path: Path, capsys: p
     assert {point["seed"] for point in best["points"]} == {1}
 
 
+def test_trainings_with_as_many_but_other_epochs_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    planted(tmp_path, unfinished={cell: Unfinished("FAILED", "no memory") for cell in (UNKNOWN, ("best, 8", "1", 1))})
+    _, best = json.loads(early_stop(tmp_path, "--json", capsys=capsys))["arms"]
+    assert best["left_out"] == 1
+    assert len(best["points"]) == 3
+
+
 def test_a_sweep_without_such_rows_is_refused(tmp_path: Path):
     experiment = Experiment(
         name="planted",

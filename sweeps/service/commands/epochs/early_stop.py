@@ -110,7 +110,7 @@ def _lines(arm: Arm, prediction: str, epoch: int | None) -> Iterator[str]:
     trainings = arm.trainings
     chosen = choices(trainings)
     epochs = ", ".join(str(point.epoch) for point in next(iter(trainings.values())))
-    left_out = f"; {arm.n_left_out} with fewer epochs left out" if arm.n_left_out else ""
+    left_out = f"; {arm.n_left_out} with other epochs left out" if arm.n_left_out else ""
     yield f"{arm.title}, MoF of {prediction}, {len(trainings)} trainings after {epochs} epochs{left_out}"
     rows = [HEADS]
     for name, found in chosen.items():
