@@ -150,7 +150,7 @@ class Model:
                 or the position, from `0`.
             prediction: as for `predict`.
             alternatives: as for `predict`.
-            jobs: recordings at a time; by default one per core, on a GPU 4.
+            jobs: recordings at a time; by default one per core, on a GPU 4, and long ones alone.
 
         Raises:
             InputError: an unknown prediction or one without alternatives, fewer than 1 job.

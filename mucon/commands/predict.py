@@ -93,7 +93,10 @@ def add(commands: Commands) -> None:
     add_decoding(parser)
     add_device(parser)
     parser.add_argument(
-        "--jobs", type=int, metavar="N", help="recordings at a time (default: one per core; 4 on a GPU)"
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="recordings at a time (default: one per core; 4 on a GPU; long ones alone)",
     )
     _add_output(parser)
     parser.set_defaults(run=run)

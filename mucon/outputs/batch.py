@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
+from threading import Condition
 
 import torch
 
@@ -20,6 +22,8 @@ from mucon.videos import Video
 
 JOBS_ON_A_GPU = 4
 """Recordings at a time on a GPU: one computes there while others are read and decoded."""
+FRAMES_AT_A_TIME = 50_000
+"""Frames of the recordings that are computed at a time, unless the number of recordings is given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +62,33 @@ class Outcome:
     problems: tuple[Problem, ...] = ()
     doubts: tuple[Problem, ...] = ()
     checksum: str = ""
+
+
+@dataclass(slots=True)
+class FrameBudget:
+    """Lets threads compute as long as their recordings have few frames together; a longer recording is alone.
+
+    Attributes:
+        most: frames at a time; None for any number.
+        used: frames that are being computed.
+    """
+
+    most: int | None
+    used: int = 0
+    _changed: Condition = field(default_factory=Condition)
+
+    @contextmanager
+    def of(self, n_frames: int) -> Iterator[None]:
+        """Waits until a recording fits beside the others, and counts its frames until the block ends."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.most is None or not self.used or self.used + n_frames <= self.most)
+            self.used += n_frames
+        try:
+            yield
+        finally:
+            with self._changed:
+                self.used -= n_frames
+                self._changed.notify_all()
 
 
 def predicted(
@@ -102,17 +133,20 @@ def predict_all(
         contract: its feature contract.
         recordings: name, place in problems, and a function that reads it, which may raise `InputError`.
         request: what is predicted.
-        jobs: recordings at a time; by default as many as the cores of this process allow, on a GPU 4.
+        jobs: recordings at a time; by default as many as the cores of this process allow, on a GPU 4, and of at most
+            `FRAMES_AT_A_TIME` frames together, so that many long recordings need the memory of one.
         checksums: compute the digests of the features.
     """
     threads = training_of(predictor.config).threads
+    budget = FrameBudget(FRAMES_AT_A_TIME if jobs is None else None)
     if jobs is None:
         jobs = max(usable_cpus() // threads, 1) if predictor.device.type == "cpu" else JOBS_ON_A_GPU
 
     def outcome(name: str, place: str, load: Callable[[], Video]) -> Outcome:
         try:
             video = load()
-            segments, doubts = predicted(predictor, contract, video, request)
+            with budget.of(video.n_frames):
+                segments, doubts = predicted(predictor, contract, video, request)
             checksum = checksum_of(video) if checksums else ""
         except InputError as error:
             problems = tuple(one if one.place.startswith(place) else one.under(place) for one in error.problems)
