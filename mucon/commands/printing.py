@@ -16,6 +16,7 @@ from mucon.metrics.catalogue import Task, printed_metrics
 from mucon.metrics.confusion import cells_of
 from mucon.outputs.progress import TerminalBar
 from mucon.training import EpochReport
+from mucon.training.label_free import PREFIX
 
 MATRIX_UP_TO = 8
 """Largest number of actions for which the whole confusion matrix is printed."""
@@ -47,7 +48,10 @@ class EpochPrinter(TerminalBar):
             self.task = self.progress.add_task("training", total=epochs * n_steps)
 
     def epoch(self, report: EpochReport) -> None:
-        """Reports a finished epoch: losses, learning rate and the last scores on training videos."""
+        """Reports a finished epoch: losses, learning rate and the last scores on training videos.
+
+        Accuracies are in percent; scores without labels, of which some are log probabilities, are not.
+        """
         self.scores |= report.progress
         rate = f"rate {report.learning_rate:g}"
         if self.progress is not None:
@@ -58,7 +62,10 @@ class EpochPrinter(TerminalBar):
             self.progress.update(self.task, completed=report.epoch * self.n_steps, description="  ".join(parts))
         else:
             losses = [f"{name} {value:.3f}" for name, value in report.losses.items()]
-            scores = [f"training {name} {100 * value:.1f}" for name, value in report.progress.items()]
+            scores = [
+                f"training {name} {f'{value:.3f}' if name.startswith(PREFIX) else f'{100 * value:.1f}'}"
+                for name, value in report.progress.items()
+            ]
             parts = [f"epoch {report.epoch}/{report.epochs}", *losses, rate, *scores]
             print("  ".join([*parts, f"{report.steps_per_second:.1f} steps/s"]), file=sys.stderr, flush=True)
         self.rate = report.learning_rate

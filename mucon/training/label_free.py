@@ -25,6 +25,8 @@ from mucon.metrics.transcripts import edit_score
 from mucon.segments import Segmentation
 from mucon.videos import Video
 
+PREFIX = "label_free."
+"""First part of the names of the scores."""
 Seen = tuple[NDArray[np.floating], NDArray[np.float64]]
 """Log probabilities `[T, N]` of a video's frames, and the predicted lengths `[M]` of its transcript in real frames."""
 
@@ -75,7 +77,7 @@ def label_free_scores(videos: Sequence[Video], see: Callable[[Video], Seen], n_a
     if known := [moment for moment in moments if moment is not None]:
         scores["lengths"] = reduce(add, known).value
     scores["order"] = float(np.mean([order for order in orders if order is not None]))
-    return {f"label_free.{name}": value for name, value in scores.items()}
+    return {f"{PREFIX}{name}": value for name, value in scores.items()}
 
 
 def _frame_sums(log_probs: NDArray[np.floating], own: Ints, predicted: Ints) -> dict[str, float]:

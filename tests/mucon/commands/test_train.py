@@ -18,11 +18,12 @@ from mucon import checkpoint as checkpoints
 from mucon import device as devices
 from mucon.checkpoint import weights_sha256
 from mucon.cli import build_parser, main
+from mucon.commands.printing import EpochPrinter
 from mucon.commands.train import StopOnSignal, config_of
 from mucon.device import training_line
 from mucon.library import load_predictor
 from mucon.methods import METHODS, method_named
-from mucon.training import train
+from mucon.training import EpochReport, train
 from mucon.videos import videos_of, vocabulary_of
 from storage import StoreWriter, open_store
 from storage.held_out import held_out
@@ -92,6 +93,24 @@ def test_a_card_that_torch_cannot_use_is_one_line_of_training_and_prediction(
         warned = [text for text in capsys.readouterr().err.splitlines() if text.startswith("warning: --device: ")]
         assert len(warned) == 1, line
         assert "470.57.02" in warned[0]
+
+
+def test_scores_without_labels_are_printed_as_they_are_and_accuracies_in_percent(capsys):
+    report = EpochReport(
+        epoch=1,
+        epochs=2,
+        step=3,
+        losses={"total": 1.0},
+        gradient_norms={},
+        learning_rate=0.01,
+        seconds=1.0,
+        steps_per_second=1.0,
+        memory=1,
+        progress={"full.mof": 0.5, "label_free.likelihood": -1.2944},
+    )
+    with EpochPrinter(2, 3) as printer:
+        printer.epoch(report)
+    assert "training full.mof 50.0  training label_free.likelihood -1.294  " in capsys.readouterr().err
 
 
 def test_training_without_a_terminal_prints_a_line_per_epoch(store: Path, tmp_path: Path, capsys):
