@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sweeps.service.cli import main
-from sweeps.service.plan.plan import Plan
+from sweeps.service.plan.plan import FILE, Plan
 from sweeps.service.spec.columns import MOF, Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.triage.epochs import arms
@@ -81,6 +81,17 @@ def test_the_epoch_of_another_sweep_is_that_of_its_own_accuracy(tmp_path: Path, 
     planted(tmp_path)
     line = ("--epoch-of", "planted", "--json")
     assert [arm["epoch"] for arm in json.loads(early_stop(tmp_path, *line, capsys=capsys))["arms"]] == [2, 8]
+
+
+def test_an_arm_that_the_other_sweep_lacks_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    other = dataclasses.replace(planted(tmp_path), name="other")
+    other.write()
+    path = other.folder / FILE
+    path.write_text(path.read_text().replace('"best"', '"better"'))
+    said = early_stop(tmp_path, "--epoch-of", "other", capsys=capsys)
+    (line,) = (line for line in said.splitlines() if line.startswith("sweep other"))
+    assert "'planted: best'" in line
+    assert "epoch 2 of the other sweep" in said
 
 
 def test_a_training_without_all_its_epochs_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -64,8 +64,11 @@ def run(options: argparse.Namespace) -> int:
         return EXIT_OK
     console = new_console()
     for arm in found:
-        for line in _lines(arm, options.prediction, _epoch(arm, others)):
+        epoch = _epoch(arm, others)
+        for line in _lines(arm, options.prediction, epoch):
             say(console, line)
+        if options.epoch_of and epoch is None:
+            say(console, f"sweep {options.epoch_of} has no rows {arm.title!r}: no epoch is taken from it\n")
     return EXIT_OK
 
 
