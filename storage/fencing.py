@@ -7,7 +7,9 @@ fails, whatever it has checked before.
 
 from __future__ import annotations
 
+import functools
 import os
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -68,6 +70,16 @@ class Writer:
                 os.fsync(file.fileno())
             self.confirm_for(path)
             temporary.replace(path)
+
+
+@functools.cache
+def machine() -> str:
+    """The running kernel and the namespace in which it numbers this process; the host name on systems without /proc."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {Path('/proc/self/ns/pid').stat().st_ino}"
+    except OSError:
+        return socket.gethostname()
 
 
 ALONE = Writer()

@@ -23,6 +23,7 @@ from pathlib import Path
 from storage.constants import MANIFEST
 from storage.errors import Problem, StoreError, some
 from storage.failpoints import reach
+from storage.fencing import machine
 from storage.folders import locked_folder, try_lock
 from storage.format.manifest import FileEntry, Manifest
 from storage.remote.addresses import StorePlace, place_of
@@ -138,7 +139,7 @@ def _send(remote: Transport, path: Path, name: str) -> None:
 
 
 def _send_mark(remote: Transport, name: str) -> None:
-    owner = {"host": socket.gethostname(), "process": os.getpid(), "time": time.time()}
+    owner = {"host": socket.gethostname(), "machine": machine(), "process": os.getpid(), "time": time.time()}
     remote.write(name, io.BytesIO(json.dumps(owner).encode()))
 
 
@@ -185,9 +186,10 @@ def _lives(remote: Transport, mark: str, changed: float) -> bool:
         return True
     except ValueError:
         owner = {}
-    if owner.get("host") == socket.gethostname():
+    if owner.get("machine") == machine():  # two containers may have one host name
         return _is_running(int(owner["process"]))
-    return time.time() - changed < STALE_SECONDS
+    renewed = max(changed, owner.get("time", 0.0))  # some file systems of fsspec know no times
+    return bool(time.time() - renewed < STALE_SECONDS)
 
 
 def _is_running(process: int) -> bool:

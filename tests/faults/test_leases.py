@@ -179,7 +179,7 @@ HOLDER = """
     clock = time.time
     time.time = lambda: clock() + float(ahead)
     if elsewhere == "yes":
-        lease._machine = lambda: "another machine"
+        lease.machine = lambda: "another machine"
     held = lease.acquire(pathlib.Path(folder), duration=float(duration))
     print("held" if held else "refused", flush=True)
     time.sleep(60)

@@ -14,7 +14,6 @@ else, so that a holder that thaws after its lease has expired cannot move a file
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import re
@@ -29,7 +28,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Self
 
-from storage.fencing import SupersededError, Writer
+from storage.fencing import SupersededError, Writer, machine
 from sweeps.service.trials.json_files import NUMBER, misfit, set_aside
 
 _LEASE_FILE = re.compile(r"lease-(\d+)\.json")
@@ -60,7 +59,7 @@ class Holder:
             process with the same number.
         expires: 0 once the lease is released; before, the end of the first period in seconds since 1970, which only
             earlier versions compare with a clock.
-        machine: running kernel and namespace of its process numbers, see `_machine`; empty in leases of earlier
+        machine: running kernel and namespace of its process numbers, see `machine`; empty in leases of earlier
             versions.
         duration: seconds after its last renewal at which the lease expires.
     """
@@ -85,7 +84,7 @@ class Holder:
     @property
     def is_here(self) -> bool:
         """Whether its process number is one of this machine's: of the same kernel and namespace, see `machine`."""
-        return self.machine == _machine() if self.machine else self.host == socket.gethostname()
+        return self.machine == machine() if self.machine else self.host == socket.gethostname()
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
@@ -135,7 +134,7 @@ def frozen(folder: Path) -> int | None:
     Such a process is frozen, or has noticed that it lost the lease and does something else by now.
     """
     sight = _Sight.of(folder)
-    if sight is None or sight.is_held(folder) or sight.holder.has_ended or sight.holder.machine != _machine():
+    if sight is None or sight.is_held(folder) or sight.holder.has_ended or sight.holder.machine != machine():
         return None
     return sight.holder.pid
 
@@ -279,7 +278,7 @@ def _take(folder: Path, newest: int, duration: float) -> Lease | None:
         pid=pid,
         process_start=_process_start(pid),
         expires=time.time() + duration,
-        machine=_machine(),
+        machine=machine(),
         duration=duration,
     )
     path, staging = _path(folder, number), _staging(folder, number, mine)
@@ -369,16 +368,6 @@ def _age(folder: Path, status: os.stat_result, enough: float) -> float:
         _clocks[status.st_dev] = now, clock
         age = clock - status.st_mtime
     return age
-
-
-@functools.cache
-def _machine() -> str:
-    """The running kernel and the namespace in which it numbers this process; the host name on systems without /proc."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot} {Path('/proc/self/ns/pid').stat().st_ino}"
-    except OSError:
-        return socket.gethostname()
 
 
 def _process_start(pid: int) -> int:

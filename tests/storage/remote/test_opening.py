@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import errno
 import gc
+import json
 import os
 import pickle
 import shutil
+import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,8 +20,9 @@ import pytest
 
 from storage import StoreError, open_store
 from storage.editing.merging import merge_stores
+from storage.fencing import machine
 from storage.remote.cache import Cache, files_of, size_of
-from storage.remote.uploading import target_of
+from storage.remote.uploading import target_of, upload
 from storage.verify import verify_store
 from tests.helpers.refusals import refused
 from tests.helpers.remote_stores import Site, site_of
@@ -223,3 +227,16 @@ def test_an_edit_with_a_remote_store_names_its_address_and_not_its_copy(site: Si
     other = write_store(tmp_path / "x", clips_of([5]))
     with refused("duplicate", place=f"{site.uri('tug')} and {other}: v000", error=StoreError):
         merge_stores([other, site.uri("tug")], tmp_path / "n")
+
+
+@pytest.mark.parametrize("is_living", [True, False])
+def test_the_files_of_a_writer_in_another_container_stay(site: Site, tmp_path: Path, is_living: bool) -> None:
+    """Containers may share the name of the host; each has process numbers of its own, here one that is not used."""
+    files, folder = fsspec.filesystem("memory"), f"/bucket/containers{is_living}"
+    place = "another kernel 1" if is_living else machine()
+    mark = {"host": socket.gethostname(), "machine": place, "process": 2**22 + 1, "time": time.time()}
+    names = ["writing-01234567.json", "features-00000-0123456789abcdef-01234567.parquet"]
+    for name, content in zip(names, [json.dumps(mark).encode(), b"x"], strict=True):
+        files.pipe(f"{folder}/{name}", content)
+    upload(tmp_path / "site" / "tug", f"memory:/{folder}")
+    assert [files.exists(f"{folder}/{name}") for name in names] == [is_living, is_living]
