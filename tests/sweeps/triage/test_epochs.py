@@ -91,7 +91,7 @@ def test_an_arm_that_the_other_sweep_lacks_is_named(tmp_path: Path, capsys: pyte
     said = early_stop(tmp_path, "--epoch-of", "other", capsys=capsys)
     (line,) = (line for line in said.splitlines() if line.startswith("sweep other"))
     assert "'planted: best'" in line
-    assert "epoch 2 of the other sweep" in said
+    assert "epoch 2 of the other" in said
 
 
 def test_a_training_without_all_its_epochs_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
