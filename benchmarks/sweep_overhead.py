@@ -6,6 +6,8 @@
 - `working`: trainings of some seconds; from the first start to the last result. The reference is the sum of the seconds
   of all trials, as recorded by themselves, divided by the slots.
 - `memory`: resident bytes of the driver, with Tune's process, when the sweep has its first and its last result.
+- `queued`: resident bytes of the driver, with Tune's process, when most trials of a large sweep are still queued. It is
+  stopped after some results.
 - `known`, `dry run`: a new process for a sweep whose trials are all finished and shipped (planted), or all missing. The
   reference is a new Python that imports torch. CPU seconds are given, too: they hardly depend on other work.
 """
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -134,6 +137,23 @@ def working(folder: Path, n: int, epochs: int) -> None:
     record(NAME, f"working, {n} trials of {each} s", [(wall, work)], of=f"sum of the trials' seconds / {usable_cpus()}")
 
 
+def queued(folder: Path, n: int, results_at_the_end: int) -> None:
+    store = planting.make_store(folder / "store_of_queue", n_train=1, n_test=1)
+    script, results = planting.write_script(folder, f"queued_{n}", n), folder / f"queued_{n}"
+    command, largest, done = Command(script, planting.options(store, results, n, epochs=1), folder / "log"), 0, 0
+    while done < results_at_the_end:
+        if command.process.poll() is not None:
+            raise SystemExit(command.log.read_text()[-2000:])
+        time.sleep(1.0)
+        largest = max(largest, command.memory())
+        done = sum(1 for _ in results.glob("trials/*/training.json"))
+    seconds_to_here = round(time.time() - command.started, 1)
+    command.process.send_signal(signal.SIGINT)
+    command.process.wait()
+    sizes = {"results": done, "MB": largest >> 20, "seconds": seconds_to_here}
+    print(json.dumps({"benchmark": NAME, "case": f"queued, {n} trials", "unit": "MB", **sizes}), flush=True)
+
+
 def known(folder: Path, n: int, repeat: int) -> None:
     store = folder / "store_of_forty"
     if not store.exists():
@@ -164,13 +184,16 @@ def _compare(case: str, script: Path, options: Sequence[str], folder: Path, repe
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Measures what a sweep costs besides its trainings.")
     parser.add_argument("--small", action="store_true", help="sizes that take a minute")
-    parser.add_argument("--only", nargs="+", choices=("no_work", "working", "known", "dry_run"), help="some cases")
+    parser.add_argument(
+        "--only", nargs="+", choices=("no_work", "queued", "working", "known", "dry_run"), help="some cases"
+    )
     options = parser.parse_args(words)
     small: bool = options.small
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         cases: Mapping[str, Any] = {
             "no_work": lambda: [no_work(folder, n) for n in ((20,) if small else (200, 1000, 2000))],
+            "queued": lambda: queued(folder, 100 if small else 10000, 5 if small else 600),
             "working": lambda: working(folder, 10, epochs=20 if small else 400),
             "known": lambda: [known(folder, n, repeat=1 if small else 3) for n in ((100,) if small else (2000, 10000))],
             "dry_run": lambda: dry_run(folder, 100 if small else 2000, repeat=1 if small else 3),

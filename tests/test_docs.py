@@ -93,7 +93,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         write_data(folder / "DATA" / name, ids)
     withhold_labels(folder / "DATA" / "tug_transcripts")
     write_annotations(folder / "BREAKFAST_ANNOTATIONS", n=90)
-    for page, file in (("sweeps", "smoothing.yaml"), ("search", "rate.yaml")):
+    for page, file in (("sweeps", "smoothing.yaml"), ("search", "rate.yaml"), ("results", "choice.yaml")):
         (yaml,) = code_blocks((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"), "yaml")
         (folder / file).write_text(yaml)
     server, before = S3Server(), Path.cwd()

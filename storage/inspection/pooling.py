@@ -81,7 +81,7 @@ def _batches(labelled: Sequence[tuple[list[int], list[int]]]) -> Iterator[tuple[
 def _right_frames(labels: Ints, frames: Ints, pooling: int) -> int:
     """Frames of some clips that the best prediction gets right.
 
-    >>> _right_frames(np.array([0, 0, 0, 1, 1, 2, 2]), np.array([5, 2]), 2)
+    >>> _right_frames(np.array([0, 0, 1, 1, 1, 2, 2]), np.array([5, 2]), 2)
     6
     """
     latent = np.maximum(frames // pooling, 1)

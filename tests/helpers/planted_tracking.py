@@ -42,11 +42,14 @@ PROGRAM = (
 )
 
 
-def plant(path: Path, seeds: int = 3) -> Plan:
-    """A results folder with the plan of a sweep whose trials are finished and were never shipped."""
+def plant(path: Path, seeds: int = 3, first: int = 1) -> Plan:
+    """A results folder with the plan of a sweep whose trials are finished and were never shipped.
+
+    Tests that share a server use other seeds, from `first` on.
+    """
     row = Variant(labels=("box",))
     cells = []
-    for seed in range(1, seeds + 1):
+    for seed in range(first, first + seeds):
         folder = write_trial(path, seed=seed)
         cell = Cell(variant=row, split="1", seed=seed, identity=folder.identity, evaluation=EVALUATION)
         weights = {"weights_sha256": hashlib.sha256(folder.identity.encode()).hexdigest()}
