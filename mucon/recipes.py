@@ -48,8 +48,8 @@ def best() -> TrainConfig:
     """Training from transcripts beyond the paper: the context of `small`, and self-training after 45 % of the run.
 
     Decoding has equal lengths as its prior. Context, phases and prior were chosen on training subjects that were held
-    out, see "Beyond the paper" in `docs/results.md`. Nothing here is knowledge of one data set, such as the share of its
-    background.
+    out, see "Beyond the paper" in `docs/results.md`. Nothing here is knowledge of one data set, such as the share of
+    its background.
     """
     return TrainConfig(
         backbone=small().backbone,
