@@ -9,7 +9,7 @@ install: .venv/.installed
 .venv/.installed: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("mucon needs Python 3.11 or newer: make PYTHON=python3.12 ..." if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --requirement requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	touch $@
 

@@ -136,6 +136,7 @@ def content(folder: Path) -> dict[str, tuple[str, int]]:
     }
 
 
+@pytest.mark.xdist_group("frozen")  # one process freezes the workers of all moments
 @pytest.mark.parametrize("moment", MOMENTS, ids=[f"{name[:-5]} {exchange}" for name, exchange in MOMENTS])
 def test_a_writer_that_thaws_after_its_lease_writes_not_one_byte_more(
     moment: tuple[str, str],
