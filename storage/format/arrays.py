@@ -192,20 +192,6 @@ def prepared(features: Array, dtype: str, video: str) -> Prepared:
     return Prepared(data, change, digest.hexdigest(), sums.statistics())
 
 
-def converted(features: Array, dtype: str) -> tuple[Array, Conversion]:
-    """Returns `features` as a C-ordered, little-endian array of `dtype`, and the rounding errors.
-
-    Args:
-        features: `[T D]`, any real dtype, byte order and memory order; `dtype` can represent the values.
-        dtype: target dtype.
-    """
-    result = np.empty(features.shape, little_endian(dtype))
-    change = Conversion()
-    for first, rows in blocks(features):
-        change = change.merged(_convert(rows, result[first : first + len(rows)]))
-    return result, change
-
-
 def _convert(rows: Array, stored: Array) -> Conversion:
     """Writes rows into an array of another dtype and returns the rounding errors."""
     if np.can_cast(rows.dtype, stored.dtype, casting="safe"):

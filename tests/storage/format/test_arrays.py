@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
-from storage.format.arrays import Conversion, blocks, converted, rows_text, statistics, value_problems
+from storage.format.arrays import Conversion, blocks, prepared, rows_text, statistics, value_problems
 from tests.helpers.refusals import matching
 
 clips = arrays_of.arrays(
@@ -38,7 +38,8 @@ def test_statistics_of_several_blocks_match_the_whole_array():
 
 @given(clips, st.sampled_from(["float16", "float32"]))
 def test_conversion_matches_numpy_and_reports_the_largest_error(features, dtype):
-    result, change = converted(features, dtype)
+    clip = prepared(features, dtype, "a")
+    result, change = clip.data, clip.conversion
     assert np.array_equal(result, features.astype(dtype))
     assert result.flags.c_contiguous
     normal = np.abs(features) >= np.finfo(dtype).smallest_normal
@@ -49,7 +50,7 @@ def test_conversion_matches_numpy_and_reports_the_largest_error(features, dtype)
 
 def test_rounding_to_float16_is_at_most_half_of_its_precision():
     features = np.random.default_rng(0).normal(size=(500, 8))
-    _, change = converted(features, "float16")
+    change = prepared(features, "float16", "a").conversion
     assert 4.5e-4 < change.relative <= 2**-11
 
 
@@ -58,7 +59,8 @@ def test_keeping_or_widening_a_dtype_changes_nothing(dtype):
     features = np.random.default_rng(0).normal(size=(3, 4)).astype(dtype)
     for target in ("float16", "float32", "float64"):
         if np.dtype(target).itemsize >= features.dtype.itemsize:
-            result, change = converted(features, target)
+            clip = prepared(features, target, "a")
+            result, change = clip.data, clip.conversion
             assert result.dtype == target
             assert change == Conversion()
             assert np.array_equal(result, features)
@@ -78,13 +80,14 @@ def test_keeping_or_widening_a_dtype_changes_nothing(dtype):
     ids=["big-endian", "Fortran", "every second value", "backwards", "int64", "uint8", "bool"],
 )
 def test_values_are_kept_for_any_byte_order_memory_order_and_real_dtype(features):
-    result, change = converted(features, "float32")
+    clip = prepared(features, "float32", "a")
+    result, change = clip.data, clip.conversion
     assert result.tolist() == features.astype(float).tolist()
     assert (result.dtype.str, result.flags.c_contiguous, change.relative) == ("<f4", True, 0.0)
 
 
 def test_integers_that_float32_cannot_represent_exactly_count_as_errors():
-    _, change = converted(np.array([[2**24 + 1]]), "float32")
+    change = prepared(np.array([[2**24 + 1]]), "float32", "a").conversion
     assert change.relative == pytest.approx(1 / (2**24 + 1))
 
 
