@@ -54,7 +54,7 @@ def import_data(
         replace: whether to replace an existing store at `target`.
         limits: sizes at which row groups and shards are closed.
         progress: called for each clip that is written, and for each that is checked if the dataset is invalid.
-        threads: number of threads, at least 2: one writes, the others read, check and convert the next clips. The
+        threads: number of threads that read, check and convert the clips, at least 2; one of them also writes. The
             checksum of the file that is written takes part of another one. Default: one for each processor, at most 4.
 
     Raises:
@@ -76,7 +76,7 @@ def import_data(
     )
     readers = max(1, (threads or min(4, os.cpu_count() or 1)) - 1)
     with writer, ThreadPoolExecutor(readers) as pool:
-        made = _in_order(pool, readers, writer.prepare, layout.clips())
+        made = _in_order(pool, readers + 1, writer.prepare, layout.clips())
         for done in range(1, survey.n_videos + 1):
             with _whole_report(layout, progress):
                 clip = next(made)
@@ -117,10 +117,30 @@ def _whole_report(layout: Layout, progress: Progress) -> Iterator[None]:
 def _in_order(
     pool: ThreadPoolExecutor, ahead: int, prepare: Callable[[Clip], PreparedClip], clips: Iterable[Clip]
 ) -> Iterator[PreparedClip]:
-    """Prepares clips in the threads of a pool and yields them in their order; `ahead` of them wait at most."""
-    waiting: deque[Future[PreparedClip]] = deque()
+    """Prepares clips in the threads of a pool and in this one, and yields them in their order.
+
+    Args:
+        pool: the threads.
+        ahead: number of clips that are prepared before they are needed.
+        prepare: prepares one clip.
+        clips: the clips.
+    """
+    waiting: deque[tuple[Clip, Future[PreparedClip]]] = deque()
     for clip in clips:
-        waiting.append(pool.submit(prepare, clip))
+        waiting.append((clip, pool.submit(prepare, clip)))
         if len(waiting) > ahead:
-            yield waiting.popleft().result()
-    yield from (future.result() for future in waiting)
+            yield _next(waiting, prepare)
+    while waiting:
+        yield _next(waiting, prepare)
+
+
+def _next(waiting: deque[tuple[Clip, Future[PreparedClip]]], prepare: Callable[[Clip], PreparedClip]) -> PreparedClip:
+    """Takes the first clip; as long as a thread prepares it, this one prepares those that no thread has begun."""
+    for place, (clip, future) in enumerate(waiting):
+        if waiting[0][1].done():
+            break
+        if future.cancel():
+            made: Future[PreparedClip] = Future()
+            made.set_result(prepare(clip))
+            waiting[place] = clip, made
+    return waiting.popleft()[1].result()

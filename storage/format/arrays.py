@@ -180,30 +180,69 @@ def prepared(features: Array, dtype: str, video: str) -> Prepared:
     limit = _limit(dtype)
     kept = features.dtype == little_endian(dtype) and features.flags.c_contiguous
     data = features if kept else np.empty(features.shape, little_endian(dtype))
-    change, digest, sums = Conversion(), hashlib.sha256(), _Sums()
+    safe = np.can_cast(features.dtype, data.dtype, casting="safe")
+    rounding = None if safe else _Rounding(features.dtype, data.dtype)
+    digest, sums = hashlib.sha256(), _Sums()
     for first, rows in blocks(features):
         if not (-limit <= float(rows.min()) and float(rows.max()) <= limit):  # also if one is NaN
             raise StoreError(value_problems(features, dtype, video))
         stored = data[first : first + len(rows)]
-        if not kept:
-            change = change.merged(_convert(rows, stored))
+        if rounding is not None:
+            sums.add(first, rounding.convert(rows, stored))
+        else:
+            if not kept:
+                stored[...] = rows
+            sums.add(first, stored)
         digest.update(stored.data)
-        sums.add(first, stored)
+    change = Conversion() if rounding is None else rounding.conversion
     return Prepared(data, change, digest.hexdigest(), sums.statistics())
 
 
-def _convert(rows: Array, stored: Array) -> Conversion:
-    """Writes rows into an array of another dtype and returns the rounding errors."""
-    if np.can_cast(rows.dtype, stored.dtype, casting="safe"):
-        stored[...] = rows
-        return Conversion()
-    wide = rows.astype(np.float64)
-    stored[...] = wide
-    error = np.abs(stored.astype(np.float64) - wide)
-    magnitude = np.abs(wide)
-    normal = magnitude >= float(np.finfo(stored.dtype).smallest_normal)
-    relative = np.divide(error, magnitude, out=np.zeros_like(error), where=normal)
-    return Conversion(float(relative.max(initial=0.0)), float(error[~normal].max(initial=0.0)))
+class _Rounding:
+    """Converts the blocks of a clip to a narrower dtype, and collects the rounding errors.
+
+    Differences of float16 and float32 are exact in float32, and relative errors have its precision.
+
+    Args:
+        dtype: dtype of the values.
+        stored: target dtype.
+    """
+
+    def __init__(self, dtype: np.dtype[Any], stored: np.dtype[Any]) -> None:
+        self._wide = np.result_type(dtype, np.float32)
+        self._smallest = np.finfo(stored).smallest_normal
+        self._scratch = _Scratch(self._wide, 3)
+        self.conversion = Conversion()
+
+    def convert(self, rows: Array, stored: Array) -> Array:
+        """Writes rows into an array of the target dtype; returns the rounded values in the wider dtype."""
+        values = rows.astype(self._wide, copy=False)
+        stored[...] = values
+        rounded, error, magnitude = self._scratch.like(rows)
+        rounded[...] = stored
+        np.abs(np.subtract(rounded, values, out=error), out=error)
+        np.abs(values, out=magnitude)
+        below = magnitude < self._smallest
+        absolute = float(error.max(where=below, initial=0.0))
+        error[below] = 0.0
+        relative = np.divide(error, magnitude, out=error, where=~below).max(initial=0.0)
+        self.conversion = self.conversion.merged(Conversion(float(relative), absolute))
+        return rounded
+
+
+class _Scratch:
+    """Arrays for the results of one block after the other: large arrays are slow to allocate."""
+
+    def __init__(self, dtype: np.dtype[Any], number: int) -> None:
+        self._dtype = dtype
+        self._arrays: list[Array] = []
+        self._number = number
+
+    def like(self, rows: Array) -> list[Array]:
+        """Returns arrays of the shape of a block; the first block of a clip is the largest."""
+        if not self._arrays:
+            self._arrays = [np.empty(rows.shape, self._dtype) for _ in range(self._number)]
+        return [array[: len(rows)] for array in self._arrays]
 
 
 def statistics(features: Array) -> Statistics:
@@ -229,10 +268,12 @@ class _Sums:
         self._last: int | None = None
         self._low, self._high = np.inf, -np.inf
         self._n, self._mean, self._squares = 0, 0.0, 0.0
+        self._scratch = _Scratch(np.dtype(np.float64), 1)
 
     def add(self, first: int, rows: Array) -> None:
         """Adds the rows from `first`."""
-        wide = rows.astype(np.float64)
+        [wide] = self._scratch.like(rows)
+        wide[...] = rows
         self._note_active(first, rows)
         self._low, self._high = min(self._low, float(wide.min())), max(self._high, float(wide.max()))
         block_mean = float(wide.mean())

@@ -1,22 +1,30 @@
-"""Reads the header of a Parquet page (Thrift, compact protocol) and predicts its size, to locate the values.
+"""Headers of Parquet pages, and the files of plain pages that shards are.
 
-Source: parquet.thrift, `PageHeader`; Thrift compact protocol specification.
+pyarrow needs several copies of a page to write it. A shard contains nothing but plain pages, so their bytes are written
+as they are, between headers and a footer of the form that this pyarrow gives them.
+
+Source: parquet.thrift, `PageHeader` and `FileMetaData`.
 """
 
 from __future__ import annotations
 
 import io
-import zlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from storage.format.schema import shard_options
+from storage.format.thrift import Buffer, Value, parse, serialized
+
+MAGIC = b"PAR1"
+"""First and last bytes of a Parquet file."""
 
 _DATA_PAGE = 0
 _PLAIN = 0
-Buffer = bytes | memoryview
+_LENGTH_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,122 +63,68 @@ def read_page_header(data: Buffer) -> PageHeader:
     Raises:
         ValueError: the bytes are not a page header.
     """
-    reader = _Compact(data)
     try:
-        fields = reader.struct()
-        kind, plain, stored = (_number(fields[key]) for key in (1, 2, 3))
-        inner = fields.get(5)
-        values = _number(inner[1]) if isinstance(inner, dict) else None
-        encoding = _number(inner[2]) if isinstance(inner, dict) else None
-    except (IndexError, KeyError, TypeError, RecursionError) as error:
+        header, size = parse(data)
+        kind, plain, stored = (header[key].number for key in (1, 2, 3))
+        values, encoding = (header[5][key].number for key in (1, 2)) if 5 in header.content else (None, None)
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"invalid Parquet page header: {error!r}") from error
-    return PageHeader(kind, stored, plain, values, encoding, reader.position)
+    return PageHeader(kind, stored, plain, values, encoding, size)
 
 
-def _number(value: object) -> int:
-    if not isinstance(value, int):
-        raise TypeError("expected a number")
-    return value
+class Page(NamedTuple):
+    """A row group of one plain page in a file.
+
+    Attributes:
+        offset: position of its header in the file.
+        size: bytes of header and values.
+        n_values: number of values.
+    """
+
+    offset: int
+    size: int
+    n_values: int
 
 
-class _Compact:
-    """Parses the values that occur in a page header: numbers, booleans, byte strings, structs and lists of these."""
-
-    def __init__(self, data: Buffer) -> None:
-        self.data = data
-        self.position = 0
-
-    def byte(self) -> int:
-        value = self.data[self.position]
-        self.position += 1
-        return value
-
-    def varint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self.byte()
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-            if shift > 63:
-                raise IndexError("number of more than 64 bits")
-
-    def struct(self) -> dict[int, object]:
-        fields: dict[int, object] = {}
-        field = 0
-        while True:
-            head = self.byte()
-            if head == 0:
-                return fields
-            delta, kind = head >> 4, head & 0x0F
-            field = field + delta if delta else _unzigzag(self.varint())
-            fields[field] = self.value(kind)
-
-    def value(self, kind: int) -> object:
-        if kind in (1, 2):
-            return kind == 1
-        if kind == 3:
-            return self.byte()
-        if kind in (4, 5, 6):
-            return _unzigzag(self.varint())
-        if kind == 7:
-            return self.skip(8)
-        if kind == 8:
-            return self.skip(self.varint())
-        if kind in (9, 10):
-            head = self.byte()
-            count = head >> 4 if head >> 4 != 15 else self.varint()
-            if count > len(self.data) - self.position:
-                raise IndexError("list longer than the data")
-            return [self.byte() if head & 0x0F in (1, 2) else self.value(head & 0x0F) for _ in range(count)]
-        if kind == 12:
-            return self.struct()
-        raise KeyError(f"type {kind}")
-
-    def skip(self, count: int) -> bytes:
-        data = bytes(self.data[self.position : self.position + count])
-        if len(data) != count:
-            raise IndexError("truncated data")
-        self.position += count
-        return data
-
-
-def _unzigzag(value: int) -> int:
-    return (value >> 1) ^ -(value & 1)
-
-
-def _varint_bytes(value: int) -> int:
-    zigzag = (value << 1) ^ (value >> 31)
-    return max(1, (zigzag.bit_length() + 6) // 7)
-
-
-def _variable_bytes(data: Buffer, n_values: int) -> int:
-    crc = zlib.crc32(data)
-    signed = crc - 2**32 if crc >= 2**31 else crc
-    return 2 * _varint_bytes(len(data)) + _varint_bytes(signed) + _varint_bytes(n_values)
-
-
-def fixed_header_bytes(schema: pa.Schema) -> int:
-    """Measures the size of this pyarrow's page header without its four numbers, on a file of one frame in memory."""
-    frame = bytes(schema.field(0).type.byte_width)
-    sink = io.BytesIO()
-    row = pa.Array.from_buffers(schema.field(0).type, 1, [None, pa.py_buffer(frame)])
-    with pq.ParquetWriter(sink, schema, **shard_options()) as writer:
-        writer.write_table(pa.Table.from_arrays([row], schema=schema))
-    file = sink.getvalue()
-    offset = pq.ParquetFile(io.BytesIO(file)).metadata.row_group(0).column(0).data_page_offset
-    return read_page_header(memoryview(file)[offset:]).header_bytes - _variable_bytes(frame, 1)
-
-
-def padding(position: int, fixed: int, data: Buffer, n_values: int, alignment: int) -> int:
-    """Returns how many zero bytes to write at `position` so that the values of the next page are aligned.
+class PlainFile:
+    """Form of a file of one column and plain pages without compression, taken from one of this pyarrow.
 
     Args:
-        position: size of the file so far.
-        fixed: result of `fixed_header_bytes`.
-        data: bytes of the page.
-        n_values: number of values in the page.
-        alignment: divisor of the file offset of the values.
+        schema: the column, of `width` bytes per value.
     """
-    return -(position + fixed + _variable_bytes(data, n_values)) % alignment
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.width = schema.field(0).type.byte_width
+        sink = io.BytesIO()
+        row = pa.Array.from_buffers(schema.field(0).type, 1, [None, pa.py_buffer(bytes(self.width))])
+        with pq.ParquetWriter(sink, schema, **shard_options()) as writer:
+            writer.write_table(pa.Table.from_arrays([row], schema=schema))
+        data = sink.getvalue()
+        self._header, _ = parse(data[len(MAGIC) :])
+        end = len(data) - len(MAGIC) - _LENGTH_BYTES
+        self._footer, _ = parse(data[end - int.from_bytes(data[end : end + _LENGTH_BYTES], "little") : end])
+
+    def page_header(self, n_values: int, crc: int) -> bytes:
+        """Returns the header of a page.
+
+        Args:
+            n_values: number of values.
+            crc: CRC-32 of the page.
+        """
+        size = n_values * self.width
+        header = self._header.updated({2: size, 3: size, 4: crc - 2**32 if crc >= 2**31 else crc})
+        return serialized(replace(header, content=header.content | {5: header[5].updated({1: n_values})}))
+
+    def footer(self, pages: Sequence[Page]) -> bytes:
+        """Returns the bytes after the last page."""
+        groups = replace(self._footer[4], content=[self._row_group(page) for page in pages])
+        footer = self._footer.updated({3: sum(page.n_values for page in pages)})
+        data = serialized(replace(footer, content=footer.content | {4: groups}))
+        return data + len(data).to_bytes(_LENGTH_BYTES, "little") + MAGIC
+
+    def _row_group(self, page: Page) -> Value:
+        group = self._footer[4][0].updated({2: page.size, 3: page.n_values, 5: page.offset, 6: page.size})
+        columns, chunk = group[1], group[1][0]
+        facts = chunk[3].updated({5: page.n_values, 6: page.size, 7: page.size, 9: page.offset})
+        chunk = replace(chunk, content=chunk.content | {3: facts})
+        return replace(group, content=group.content | {1: replace(columns, content=[chunk])})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zlib
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
@@ -21,8 +22,8 @@ from storage.constants import ALIGNMENT
 from storage.errors import Problem, StoreError
 from storage.failpoints import reach
 from storage.format.manifest import Shard
-from storage.format.pages import fixed_header_bytes, padding, read_page_header
-from storage.format.schema import FRAME, shard_options, shard_schema
+from storage.format.pages import MAGIC, Page, PlainFile, read_page_header
+from storage.format.schema import shard_schema
 
 Bytes = NDArray[np.uint8]
 _HEADER_BYTES = 256
@@ -48,11 +49,10 @@ class ShardWriter:
         self.row_groups = 0
         self.frames = 0
         self.payload_bytes = 0
-        self._schema = shard_schema(dim, dtype)
-        self._width = self._schema.field(FRAME).type.byte_width
-        self._fixed = fixed_header_bytes(self._schema)
-        self._sink = pa.OSFile(str(path), "wb")
-        self._writer = pq.ParquetWriter(self._sink, self._schema, **shard_options())
+        self._form = PlainFile(shard_schema(dim, dtype))
+        self._file = path.open("wb")
+        self._file.write(MAGIC)
+        self._pages: list[Page] = []
         self._written = path.open("rb", buffering=0)
         self._digest = hashlib.sha256()
         self._bytes = self._unflushed = 0
@@ -62,18 +62,26 @@ class ShardWriter:
 
     def write_row_group(self, clips: list[NDArray[Any]]) -> None:
         """Writes clips `[T D]`, C-ordered and of the dtype of the shard, one after the other as one page."""
-        data = _joined(clips)
-        n = len(data) // self._width
-        self._sink.write(bytes(padding(self._sink.tell(), self._fixed, data, n, ALIGNMENT)))
-        column = pa.Array.from_buffers(self._schema.field(FRAME).type, n, [None, pa.py_buffer(data)])
-        self._writer.write_table(pa.Table.from_arrays([column], schema=self._schema), row_group_size=n)
+        views = [as_bytes(clip) for clip in clips]
+        size, crc = sum(map(len, views)), 0
+        for view in views:
+            crc = zlib.crc32(view, crc)
+        n = size // self._form.width
+        header = self._form.page_header(n, crc)
+        offset = self._file.tell()
+        pad = -(offset + len(header)) % ALIGNMENT
+        self._file.write(bytes(pad) + header)
+        for view in views:
+            self._file.write(view)
+        self._file.flush()
+        self._pages.append(Page(offset + pad, len(header) + size, n))
         self.row_groups += 1
         self.frames += n
-        self.payload_bytes += len(data)
+        self.payload_bytes += size
         self._followed.append(self._follower.submit(self._follow))
         while self._followed and self._followed[0].done():
             self._followed.popleft().result()
-        self._unflushed += len(data)
+        self._unflushed += size
         if self._unflushed >= _FLUSH_BYTES and (self._flush is None or self._flush.done()):
             if self._flush is not None:
                 self._flush.result()
@@ -89,8 +97,8 @@ class ShardWriter:
 
     def close(self) -> Shard:
         """Writes the footer, flushes the file to disk and returns its entry for the manifest."""
-        self._writer.close()
-        self._sink.close()
+        self._file.write(self._form.footer(self._pages))
+        self._file.close()
         reach("storage.writer.shard")
         for followed in (*self._followed, self._follower.submit(self._follow)):
             followed.result()
@@ -108,20 +116,14 @@ class ShardWriter:
 
     def abandon(self) -> None:
         """Closes the file without writing a footer."""
-        self._writer.is_open = False  # otherwise its finaliser writes a footer to a closed file
         with suppress(OSError):  # of a disk that has failed; the reason is known already
-            self._sink.close()
+            self._file.close()
         self._release()
 
     def _release(self) -> None:
         self._follower.shutdown(cancel_futures=True)
         self._flusher.shutdown(cancel_futures=True)
         self._written.close()
-
-
-def _joined(clips: list[NDArray[Any]]) -> memoryview:
-    views = [as_bytes(clip) for clip in clips]
-    return views[0] if len(views) == 1 else memoryview(b"".join(views))
 
 
 def file_digest(path: Path) -> tuple[str, int]:
