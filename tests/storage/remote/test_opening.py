@@ -26,6 +26,7 @@ from storage.remote.uploading import target_of, upload
 from storage.verify import verify_store
 from tests.helpers.refusals import refused
 from tests.helpers.remote_stores import Site, site_of
+from tests.helpers.services import wait_until
 from tests.storage.helpers import change_manifest, clips_of, flip, write_store
 
 CLIPS = clips_of([30, 40, 50, 60, 70] * 3)
@@ -77,7 +78,12 @@ def test_two_versions_of_a_store_share_the_files_that_are_equal(
 
 
 def test_a_connection_that_ends_early_leaves_nothing_half_cached_and_the_next_open_goes_on(site: Site) -> None:
+    def after_another_file(name: str) -> None:
+        if name in site.cut:
+            wait_until(lambda: any(not name.endswith(".part") for name in cached_files()), 60, "another file")
+
     site.cut.add("features-00001.parquet")
+    site.before = after_another_file
     with refused("unreachable", place=site.uri("tug"), n=1, error=StoreError):
         open_store(site.uri("tug"))
     assert complete_stores() == []
