@@ -1,6 +1,8 @@
 # Everything a newcomer needs: `make demo`, `make test`. Nothing outside .venv, stores/ and results/ is written.
 PYTHON ?= python3
 BIN := .venv/bin
+# modules are compiled once and not by each of the many processes
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: install demo test soak lint bench gpu audit
 
