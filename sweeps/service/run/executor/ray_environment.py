@@ -27,8 +27,8 @@ def set_ray_environment() -> None:
     """Sets the variables that the user has not set, for this process and its children.
 
     Turns off usage statistics and Tune's loggers, interrupt handler and output. A local Ray (no RAY_ADDRESS) listens on
-    the loopback address only and requires a random token, which is not stored; it collects no metrics; its workers
-    inherit CUBLAS_WORKSPACE_CONFIG.
+    the loopback address only and requires a random token, which is not stored; it collects no metrics and starts
+    no worker before a trial needs one; its workers inherit CUBLAS_WORKSPACE_CONFIG.
     """
     values = {
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -44,6 +44,7 @@ def set_ray_environment() -> None:
         values["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
         values["RAY_AUTH_MODE"] = "token"
         values["RAY_enable_metrics_collection"] = "0"
+        values["RAY_prestart_worker_first_driver"] = "0"
         values["REPORTER_UPDATE_INTERVAL_MS"] = str(10**9)
         if "RAY_AUTH_TOKEN_PATH" not in os.environ:
             values["RAY_AUTH_TOKEN"] = secrets.token_hex(32)

@@ -10,12 +10,15 @@ from contextlib import contextmanager, suppress
 from functools import cache
 
 import ray
+from ray._private.node import Node as RayNode
 from ray._raylet import GcsClient  # type: ignore[attr-defined]  # not in its stub
 
 from sweeps.service.run.executor.cluster.nodes import Node
 
 ANSWER_SECONDS = 5.0
 """Time limit for an answer."""
+UNUSED = ("start_api_server", "start_monitor", "start_log_monitor")
+"""Methods of Ray's node that start the dashboard, the autoscaler and the reader of logs, which a sweep does not use."""
 
 
 @cache
@@ -48,6 +51,10 @@ def living_nodes() -> dict[str, Node]:
     }
 
 
+def _start_nothing(node: RayNode, **options: object) -> None:
+    """Takes the place of `UNUSED`."""
+
+
 @contextmanager
 def ray_session(folder: str | None = None, cpus: int | None = None) -> Iterator[None]:
     """Connects to the Ray of RAY_ADDRESS or starts a local one.
@@ -64,6 +71,8 @@ def ray_session(folder: str | None = None, cpus: int | None = None) -> Iterator[
     else:
         # with the packages of ray[default], the agent of the dashboard would open two ports that nobody needs here
         sys.modules.setdefault("ray.dashboard.optional_deps", None)  # type: ignore[arg-type]
+        for name in UNUSED:
+            setattr(RayNode, name, _start_nothing)
         ray.init(
             address="local",
             _temp_dir=folder,
