@@ -15,13 +15,12 @@ from mucon.errors import InputError, Problem
 from mucon.export.card import card
 from mucon.export.ensemble import combined
 from mucon.export.scores import Score
-from mucon.identity.checksums import EXPORTED, check_sums, write_sums
+from mucon.identity.checksums import CARD, EXPORTED, check_sums, write_sums
 from mucon.identity.weights import tensors_sha256
 from storage.folders import StagedFolder, sync_folder
 
 RECORD = EXPORTED
 """Members, scores and versions."""
-CARD = "README.md"
 FORMAT_VERSION = 1
 
 

@@ -11,6 +11,8 @@ from mucon.errors import InputError, Problem
 FILE = "SHA256SUMS"
 EXPORTED = "export.json"
 """Marks an exported folder, which always has checksums, and records how many as `files`."""
+CARD = "README.md"
+"""What an exported folder says about its model."""
 
 
 def write_sums(folder: Path) -> None:

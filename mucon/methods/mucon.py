@@ -81,16 +81,28 @@ class MuCon:
         return videos
 
     def n_parameters(self, config: TrainConfig, videos: Sequence[Video], vocabulary: Vocabulary) -> int:
-        """Weights of the network for these videos; no memory is allocated for them."""
-        import torch
+        """Weights of the network for these videos; counted without torch, which a driver of trials does not import."""
 
-        from mucon.model import build_model
-        from mucon.training.mucon_learner import network_size
+        def linear(n_inputs: int, n_outputs: int) -> int:
+            return (n_inputs + 1) * n_outputs
 
-        size = network_size(videos, vocabulary, videos[0].dim)
-        with torch.device("meta"):
-            model = build_model(size, config.backbone, config.segment_branch, seed=config.seed)
-        return sum(parameter.numel() for parameter in model.parameters())
+        def gates(n_inputs: int) -> int:  # of an LSTM in one direction
+            return 4 * (linear(n_inputs, hidden) + linear(hidden, hidden))
+
+        backbone, hidden, n = config.backbone, config.segment_branch.hidden, vocabulary.n_actions
+        width = backbone.channels
+        layer = {
+            "dilated": linear(3 * width, width) + linear(width, width),
+            "dual_dilated": 2 * linear(3 * width, width) + linear(2 * width, width),
+            "single": 0,
+        }
+        frames = linear(videos[0].dim, width) + backbone.n_layers * layer[backbone.kind] + linear(width, width)
+        encoder = 2 * gates(width) + 2 * linear(2 * hidden, hidden)
+        attention = 2 * hidden**2 + linear(hidden, hidden) + hidden
+        decoder = (n + 2) * hidden + linear(3 * hidden, hidden) + gates(hidden)
+        transcript = linear(hidden, hidden) + linear(hidden, n + 1)
+        length = linear(hidden + n + 1, hidden // 2) + linear(hidden // 2, 1)
+        return frames + 2 * width + linear(width, n) + encoder + attention + decoder + transcript + length
 
     def pooling(self, config: TrainConfig) -> int:
         """Frames per latent frame."""

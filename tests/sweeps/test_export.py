@@ -11,6 +11,7 @@ import pytest
 import mucon
 from mucon.config import TrainConfig
 from mucon.export import folder as exported
+from mucon.identity.checksums import CARD
 from mucon.library import load_predictor
 from mucon.videos import videos_of
 from storage import open_store
@@ -56,7 +57,7 @@ def test_the_best_trial_is_exported_with_its_scores(
     one = scores["full", "mof"]
     assert (one["runs"], one["over_seeds"]) == ([best.identity], None)
     assert one["over_recordings"]["low"] <= one["over_recordings"]["mean"] <= one["over_recordings"]["high"]
-    card = (target / exported.CARD).read_text()
+    card = (target / CARD).read_text()
     assert best.variant.name in card
     assert best.identity in card
     assert mucon.load(target, "cpu").predictor.trained_on is not None

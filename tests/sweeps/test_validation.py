@@ -12,7 +12,8 @@ from rich.console import Console
 
 from mucon.cli import main as mucon_main
 from mucon.config import TrainConfig
-from mucon.export.folder import CARD, RECORD
+from mucon.export.folder import RECORD
+from mucon.identity.checksums import CARD
 from storage import open_store
 from storage.held_out import HeldOut, held_out
 from sweeps.service.cli import main

@@ -9,6 +9,7 @@ import pytest
 
 from mucon.cli import main
 from mucon.export import folder as exported
+from mucon.identity.checksums import CARD
 from tests.helpers.commands import error_line, error_lines
 from tests.helpers.exported import changed
 
@@ -23,7 +24,7 @@ def test_the_command_exports_scores_and_checks(run: Path, store: Path, tmp_path:
     assert {(one["prediction"], one["metric"]): one["value"] for one in record["scores"]}["full", "mof"] == (
         scores["full"]["mof"]
     )
-    card = (target / exported.CARD).read_text()
+    card = (target / CARD).read_text()
     assert card.startswith("# My model\n")
     assert scores["weights_sha256"][:16] in card
     assert main(["export", "--check", str(target)]) == 0

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mucon.config import BackboneConfig, SegmentBranchConfig
+from mucon.config import BackboneConfig, SegmentBranchConfig, TrainConfig
+from mucon.methods import method_named
 from mucon.methods.published_weights import UNUSED, from_published
 from mucon.model import NetworkSize, build_model
-from tests.helpers.factories import network_output
+from mucon.training.mucon_learner import network_size
+from tests.helpers.factories import VOCABULARY, network_output, small_videos
 from tests.helpers.refusals import refused
 
 SMALL = {
@@ -22,6 +24,14 @@ def test_the_default_network_has_the_published_number_of_parameters_without_the_
     size = NetworkSize(dim=2048, n_actions=48, max_segments=30)
     model = build_model(size, BackboneConfig(), SegmentBranchConfig(), seed=0)
     assert sum(p.numel() for p in model.parameters()) == 1_643_298 - 32_896
+
+
+@pytest.mark.parametrize("kind", ["dilated", "dual_dilated", "single"])
+def test_the_parameters_are_counted_without_the_network(kind):
+    config = TrainConfig().with_values({"backbone.kind": kind, "backbone.channels": 96, "segment_branch.hidden": 7})
+    videos = small_videos(1)
+    model = build_model(network_size(videos, VOCABULARY, 5), config.backbone, config.segment_branch, seed=0)
+    assert method_named("mucon").n_parameters(config, videos, VOCABULARY) == sum(p.numel() for p in model.parameters())
 
 
 def test_classifying_latent_frames_and_upsampling_is_upsampling_and_classifying():

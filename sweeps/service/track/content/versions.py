@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mucon.export.folder import CARD
-from mucon.identity.checksums import FILE
+from mucon.identity.checksums import CARD, FILE
 
 MAX_DESCRIPTION_CHARACTERS = 5000
 """The server's limit for the description of a version."""
