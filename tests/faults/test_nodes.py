@@ -17,10 +17,13 @@ from pathlib import Path
 
 import pytest
 
+from storage.remote.cache import FOLDER_VARIABLE, Cache
+from storage.remote.uploading import upload
 from sweeps.service.run.worker import run_trial
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.results_folder import ResultsFolder
 from tests.helpers.counted import duplicates, steps
+from tests.helpers.object_stores import CREDENTIALS, S3Server
 from tests.helpers.ray_nodes import members, ray_node
 from tests.helpers.services import free_port, need
 from tests.sweeps import small
@@ -55,8 +58,13 @@ class Cluster:
         words = ["--num-cpus=1", f"--num-gpus={gpus}", "--node-ip-address", address]
         words += ["--address", self.environment["RAY_ADDRESS"]]
         inside = [*UNSHARE, "sh", "-c", f'{mounts}exec "$@"', "sh"]
-        with ray_node(words, self.folder / f"{number}.log", self.variables, *inside) as session:
+        variables = self.variables | {FOLDER_VARIABLE: str(self.cache(number))}
+        with ray_node(words, self.folder / f"{number}.log", variables, *inside) as session:
             yield Joined(address, session)
+
+    def cache(self, number: int) -> Path:
+        """Where a node keeps its copies of remote stores; the head is number 2."""
+        return self.folder / "caches" / str(number)
 
 
 @dataclass(frozen=True)
@@ -93,13 +101,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     head = f"127.{secrets.randbelow(200) + 20}.{secrets.randbelow(200) + 20}.2"
     address = f"{head}:{free_port()}"
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
-    variables = small.environment(**token, OMP_NUM_THREADS="1", PYTHONPATH=str(small.ROOT))
+    own = {**token, **CREDENTIALS, FOLDER_VARIABLE: str(folder / "caches" / "2")}
+    variables = small.environment(**own, OMP_NUM_THREADS="1", PYTHONPATH=str(small.ROOT))
     start = ["--head", "--num-cpus=1", "--node-ip-address", head, "--include-dashboard=false"]
     temporary = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
     start += [f"--port={address.partition(':')[2]}", f"--temp-dir={temporary}"]
     try:
         with ray_node(start, folder / "head.log", variables | HEALTH):
-            yield Cluster(folder, head, {**token, "RAY_ADDRESS": address}, variables)
+            yield Cluster(folder, head, {**own, "RAY_ADDRESS": address}, variables)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -109,6 +118,18 @@ def second(cluster: Cluster) -> Iterator[Joined]:
     """A node that sees another results folder and another store at two places, and offers a GPU without one."""
     with cluster.joined(3, "results", "store", gpus=1) as joined:
         yield joined
+
+
+@pytest.fixture(scope="module")
+def remote_store(tiny_store: Path) -> Iterator[str]:
+    """The URI of the tiny store on an S3 server."""
+    server = S3Server()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in CREDENTIALS.items():
+            patch.setenv(name, value)
+        upload(tiny_store, server.uri("tiny"))
+    yield server.uri("tiny")
+    server.kill()
 
 
 HEALTH = {
@@ -208,13 +229,19 @@ def test_a_frozen_node_is_the_one_that_does_not_answer(
             os.kill(process, signal.SIGCONT)
 
 
-def test_trials_of_nodes_that_drain_join_late_and_die_and_of_killed_processes_are_trained_once(
-    cluster: Cluster, second: Joined, client: Callable[[], str], tiny_store: Path, tmp_path: Path
+def test_trials_of_nodes_that_drain_join_late_and_die_and_of_killed_processes_are_trained_once_from_copies(
+    cluster: Cluster,
+    second: Joined,
+    client: Callable[[], str],
+    tiny_store: Path,
+    remote_store: str,
+    tmp_path: Path,
 ) -> None:
     results, log, database = cluster.folder / "results", tmp_path / "log", tmp_path / "mlflow.db"
     script = small.own_script(tmp_path, "moved", {"box": {}, "bell": {"mask.shape": "bell"}})
     line = small.command(script, tiny_store, results, "--set", f"training.epochs={EPOCHS}")
     line[line.index("--tracking-uri") + 1] = f"sqlite:///{database}"
+    line[line.index(str(tiny_store))] = remote_store
     second.see("umount", results)
     with small.started(line, log, **cluster.environment) as driver:
         small.wait_until(lambda: len(begun(results)) == 2)
@@ -242,6 +269,8 @@ def test_trials_of_nodes_that_drain_join_late_and_die_and_of_killed_processes_ar
     assert again.returncode == 0, again.stderr
     assert not list((cluster.folder / "other" / "results").iterdir())
     check(results, tiny_store, "box", "bell")
+    copies = [copy for number in (2, 3, 4) for copy in Cache(cluster.cache(number), 0).stores()]
+    assert [(copy.is_complete, copy.addresses) for copy in copies] == [(True, (remote_store,))] * 3
     assert duplicates(database) == 0
     assert list(steps(database, "train/loss/total").values()) == [list(range(1, EPOCHS + 1))] * 2
 

@@ -120,18 +120,34 @@ def sees(mark: Path, seconds: float = APPEARANCE_SECONDS) -> bool:
 def _store_facts(store: str) -> dict[str, str]:
     """The checksum of the store as this machine sees it, or why it has none."""
     try:
-        if is_uri(store):  # its files are fetched for the first trial
-            from storage.remote.opening import manifest_at
-
-            return {"store": manifest_at(store).sha256}
-        return {"store": open_store(store).manifest.sha256}
+        return {"store": _checksum(store)}
     except InputError as error:
-        return {"store_problem": error.problems[0].body}
+        problem = error.problems[0]
+        place = "" if problem.place == store else f"{problem.place}: "
+        return {
+            "store_problem": f"{place}{problem.body}",
+            "store_hint": problem.hint and f"on that node: {problem.hint}",
+        }
+
+
+def _checksum(store: str) -> str:
+    """The checksum of a store; the files of a remote one are fetched for the first trial."""
+    if not is_uri(store):
+        return open_store(store).manifest.sha256
+    from storage.remote.cache import Cache
+    from storage.remote.opening import manifest_at
+
+    Cache.configured()
+    return manifest_at(store).sha256
 
 
 def own_facts(store: str) -> dict[str, Any]:
-    """What the driver compares the nodes of its cluster with: its own store and versions."""
-    return {**_store_facts(store), "versions": versions()}
+    """What the driver compares the nodes of its cluster with: its own store and versions.
+
+    Raises:
+        InputError: the store cannot be opened.
+    """
+    return {"store": _checksum(store), "versions": versions()}
 
 
 def room(folder: Path) -> tuple[int, int | None]:
@@ -203,9 +219,14 @@ def problems(
             found.append(Problem(rule="mismatch", place=place, value=question.results, message=message, hint=hint))
         else:
             found += _shortages(place, facts["room"], needs)
-        if facts.get("store") != own.get("store"):
-            wrong = facts.get("store_problem", f"checksum {facts.get('store', '')[:12]}, here {own['store'][:12]}")
-            message, hint = f"sees another store at {question.store} ({wrong})", "copy or mount the same store there"
+        if facts.get("store") != own["store"]:
+            hint = "copy or mount the same store there"
+            if "store" in facts:
+                sums = f"checksum {facts['store'][:12]}, here {own['store'][:12]}"
+                message = f"sees another store at {question.store} ({sums})"
+            else:
+                message = f"cannot open the store {question.store} ({facts['store_problem']})"
+                hint = facts["store_hint"] if is_uri(question.store) else hint
             found.append(Problem(rule="mismatch", place=place, value=question.store, message=message, hint=hint))
         if differing := version_differences(own["versions"], facts["versions"]):
             hint = "install the same versions on every node"

@@ -58,15 +58,27 @@ def found(question: Question, there: Question, *, on_gpus: bool = False, offers:
 
 
 def test_machines_compare_the_manifest_of_a_store_at_a_uri_and_fetch_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    question: Question, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MUCON_CACHE_DIR", str(tmp_path / "cache"))
     local = small.make_store(tmp_path / "site" / "tiny")
     with site_of(tmp_path / "site") as site:
         assert own_facts(site.uri("tiny"))["store"] == own_facts(str(local))["store"]
         assert dict(site.asked) == {"manifest.json": 1}
-    assert "store_problem" in own_facts(site.uri("tiny"))
-    assert not (tmp_path / "cache").exists()
+        assert not list(tmp_path.glob("cache/[os]*/*"))
+        remote = replace(question, store=site.uri("tiny"))
+        here = seen(remote)
+        monkeypatch.setenv("MUCON_CACHE_DIR", str(local / "manifest.json"))
+        no_cache = seen(remote)
+    monkeypatch.setenv("MUCON_CACHE_DIR", str(tmp_path / "cache"))
+    away = seen(remote)
+    wrong = problems(remote, here, {"a": answered(no_cache), "b": answered(away)}, on_gpus=False)
+    assert [(one.rule, one.place, one.value) for one in wrong] == [
+        ("mismatch", "node a", remote.store),
+        ("mismatch", "node b", remote.store),
+    ]
+    with refused("unreachable", place=remote.store, n=1):
+        own_facts(remote.store)
 
 
 def test_a_node_that_sees_the_same_has_no_problem_and_nothing_is_left_behind(question: Question) -> None:
