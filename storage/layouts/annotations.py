@@ -148,6 +148,8 @@ def of_segments(
     unpaired: tuple[str, ...],
     fill: str | None,
     findings: Findings,
+    *,
+    first: int = 0,
 ) -> Annotations:
     """Joins the segments of each clip to labels.
 
@@ -157,12 +159,13 @@ def of_segments(
         unpaired: names of segments without features.
         fill: action of the frames without a segment; None refuses such gaps.
         findings: receives the problems.
+        first: see `labels_of_segments`.
     """
     labels: dict[str, Labels] = {}
     problems: list[Problem] = []
     for video, listed in segments.items():
         try:
-            labels[video] = labels_of_segments(listed, normal(fill) if fill else None)
+            labels[video] = labels_of_segments(listed, normal(fill) if fill else None, first=first)
         except StoreError as error:
             problems += error.problems
     findings.report(problems)

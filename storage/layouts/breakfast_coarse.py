@@ -35,7 +35,7 @@ class BreakfastCoarse(Dataset):
         texts = find_files(self.source / FOLDER, ".txt", self.findings.problems)
         files, unpaired = paired(texts, self.source / self.features, self.paths, "segments", self.findings)
         segments = self.findings.read_all(files, _read_segments)
-        return of_segments(segments, files, unpaired, self.options.fill, self.findings)
+        return of_segments(segments, files, unpaired, self.options.fill, self.findings, first=1)
 
 
 def _read_segments(path: Path) -> list[Segment]:

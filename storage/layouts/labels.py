@@ -125,8 +125,9 @@ def read_names(path: Path) -> list[str]:
     lines = read_lines(path)
     blank = [number for number, line in enumerate(lines, 1) if not line]
     if blank:
-        message = f"blank lines between names (lines {some(blank)})"
-        raise StoreError(Problem(rule="missing", place=f"{path}:{blank[0]}", value=blank, message=message))
+        message = f"{counted(len(blank), 'blank line')} between names: {some(blank)}"
+        hint = "remove them, or write the missing names"
+        raise StoreError(Problem(rule="missing", place=f"{path}:{blank[0]}", value=blank, message=message, hint=hint))
     if not lines:
         raise StoreError(Problem(rule="missing", place=str(path), message="empty file, expected a name per line"))
     return lines
@@ -174,7 +175,7 @@ class Segment(NamedTuple):
     place: str
 
 
-def labels_of_segments(segments: Iterable[Segment], fill: str | None = None) -> Labels:
+def labels_of_segments(segments: Iterable[Segment], fill: str | None = None, *, first: int = 0) -> Labels:
     """Joins the segments of one clip, in the order of their times, to labels from frame 0 to the end of the last one.
 
     Neighbours of the same action stay two segments.
@@ -182,6 +183,7 @@ def labels_of_segments(segments: Iterable[Segment], fill: str | None = None) -> 
     Args:
         segments: segments in any order; at least one.
         fill: action of the frames before and between the segments; None refuses such gaps.
+        first: number that the annotation gives to frame 0, for the problems.
 
     Raises:
         StoreError: segments without a frame, gaps, and overlaps (all of them).
@@ -196,16 +198,18 @@ def labels_of_segments(segments: Iterable[Segment], fill: str | None = None) -> 
         name, start, stop, place = segment
         end = labels.n_frames
         if start < 0 or stop <= start:
-            expected = "a start of at least 0 and an end after it"
-            problems.append(Problem(rule="range", place=place, value=[start, stop], expected=f"{expected}, in frames"))
+            expected = "a start of at least 0 and an end after it, in frames"
+            if first:
+                expected = "a last frame that is not before the first"
+            problems.append(Problem(rule="range", place=place, value=[start + first, stop], expected=expected))
             continue
         if start < end:
-            message = f"begins at frame {start}, before the end of another segment at frame {end}"
+            message = f"{_frames(start + first, min(stop, end) + first)} of this segment in another segment too"
             problems.append(
                 Problem(rule="conflict", place=place, value=start, message=message, hint="correct the times")
             )
         if start > end and fill is None:
-            message = f"no action at the frames {end} to {start - 1} before this segment"
+            message = f"no action at {_frames(end + first, start + first)} before this segment"
             problems.append(Problem(rule="missing", place=place, value=[end, start], message=message, hint=hint))
         labels = labels.filled(start, fill or "")
         if start > end and name == fill:  # the gap before the segment is a part of it
@@ -215,6 +219,11 @@ def labels_of_segments(segments: Iterable[Segment], fill: str | None = None) -> 
     if problems:
         raise StoreError(problems)
     return labels
+
+
+def _frames(start: int, stop: int) -> str:
+    """The frames before `stop` in words."""
+    return f"frame {start}" if stop == start + 1 else f"the frames {start} to {stop - 1}"
 
 
 def looks_like_transcript(labels: Labels, n_features: int) -> bool:
