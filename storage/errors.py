@@ -170,12 +170,13 @@ def condensed(problems: Iterable[Problem], most: int = 3) -> list[Problem]:
 def nearest(name: str, names: Sequence[str]) -> str:
     """Returns ` (did you mean 'a', 'b'?)` with up to three similar names, or an empty string.
 
-    >>> nearest("pour_mlik", ["pour_milk", "stir"])
-    " (did you mean 'pour_milk'?)"
+    >>> nearest("pour_mlik", ["pour_milk", "stir"]), nearest("sil", ["stir", "SIL"])
+    (" (did you mean 'pour_milk'?)", " (did you mean 'SIL'?)")
     """
     import difflib
 
-    matches = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    same = [other for other in names if other.casefold() == name.casefold()]
+    matches = same or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     return f" (did you mean {', '.join(repr(match) for match in matches)}?)" if matches else ""
 
 

@@ -63,6 +63,7 @@ def vocabulary_problems(vocabulary: Sequence[str], background: Sequence[str]) ->
             place="background",
             value=name,
             message=f"unknown action {name!r}{nearest(name, vocabulary)}",
+            hint=f"the actions are {some(vocabulary, 10)}",
         )
         for name in background
         if name not in vocabulary
