@@ -28,7 +28,7 @@ from storage.layouts.findings import Findings
 from storage.layouts.labels import Labels, Occurrence, fitted
 from storage.layouts.mapping import read_mapping, vocabulary_of
 from storage.layouts.shapes import common_rates, dim_problems, orientation_of, widest_dtype
-from storage.layouts.splits import Splits, absent_actions, read_splits
+from storage.layouts.splits import Splits, read_splits
 from storage.layouts.text import Names, find_files, other_files
 from storage.layouts.transcripts import FOLDER, length_problems
 from storage.names import normal
@@ -359,9 +359,6 @@ class Dataset(ABC):
         """Adds the notes about splits."""
         notes = self.findings.notes
         notes += self._splits.notes
-        notes += absent_actions(
-            self._splits, {video: frozenset(self._annotations.names(video)) for video in self.paths}
-        )
         outside = [video for video in self._clips if not self._splits.of(video)]
         if outside and self._splits.parts:
             notes.append(f"videos in no split ({len(outside)}): {some(outside, _MOST_NAMES)}")

@@ -153,23 +153,3 @@ def _check_split(name: str, splits: Splits) -> None:
                 )
     if any(f"{name}:{part}" not in parts for part in ("train", "test")):
         splits.notes.append(f"split {name} only has the parts {some(labels)}")
-
-
-def absent_actions(splits: Splits, actions: Mapping[str, frozenset[str]]) -> list[str]:
-    """Returns a note for each split with actions that do not occur in its training part.
-
-    Args:
-        splits: splits of the dataset.
-        actions: names of the actions in each clip.
-    """
-    notes = []
-    for name in splits.names():
-        parts = {part: videos for part, videos in splits.parts.items() if part.split(":")[0] == name}
-        if f"{name}:train" not in parts:
-            continue
-        occurring = {part: {action for video in videos for action in actions[video]} for part, videos in parts.items()}
-        trained = occurring.pop(f"{name}:train")
-        absent = sorted(set().union(*occurring.values()) - trained)
-        if absent:
-            notes.append(f"split {name}: actions missing from the training part: {some(absent, _MOST_NAMES)}")
-    return notes
