@@ -11,6 +11,7 @@ import fcntl
 import os
 import secrets
 import shutil
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -187,7 +188,7 @@ def locked(target: Path, *, wait: bool = False, shared: bool = False) -> Iterato
 
     Args:
         target: path of the folder; without a folder there is nothing to lock.
-        wait: wait for another holder.
+        wait: wait for another holder, and say so on standard error.
         shared: allow other holders of shared locks.
 
     Yields:
@@ -202,12 +203,18 @@ def locked(target: Path, *, wait: bool = False, shared: bool = False) -> Iterato
             folder = os.open(target, os.O_RDONLY | os.O_DIRECTORY)
         except (FileNotFoundError, NotADirectoryError):
             break
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         try:
-            fcntl.flock(folder, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+            fcntl.flock(folder, kind | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            os.close(folder)
-            message, hint = "another process edits, replaces or merges it", "wait until that process has finished"
-            raise StoreError(Problem(rule="busy", place=str(target), message=message, hint=hint)) from error
+            other = f"another process{_holder(folder)}"
+            if wait:
+                print(f"waiting for {other}, which edits, replaces or merges {target}", file=sys.stderr, flush=True)
+                fcntl.flock(folder, kind)
+            else:
+                os.close(folder)
+                message, hint = f"{other} edits, replaces or merges it", "wait until that process has finished"
+                raise StoreError(Problem(rule="busy", place=str(target), message=message, hint=hint)) from error
         except OSError:  # a file system without locks: `publish` still compares the folders
             pass
         if not is_at(folder, target):  # replaced while this process waited
@@ -218,6 +225,18 @@ def locked(target: Path, *, wait: bool = False, shared: bool = False) -> Iterato
     finally:
         if folder is not None:
             os.close(folder)
+
+
+def _holder(folder: int) -> str:
+    """The number of a process that has locked an open folder, as ` (PID)`; empty where the system does not say."""
+    status = os.fstat(folder)
+    place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    with suppress(OSError):
+        for line in Path("/proc/locks").read_text().splitlines():
+            words = line.split()  # such as 1: FLOCK ADVISORY WRITE 4711 fd:01:131 0 EOF; -> before FLOCK: it waits
+            if words[1] == "FLOCK" and words[5] == place and int(words[4]) > 0:
+                return f" ({words[4]})"
+    return ""
 
 
 def is_at(folder: int, target: Path) -> bool:

@@ -232,8 +232,9 @@ def test_of_two_editors_the_second_is_refused_and_the_first_is_not_disturbed(tmp
     first = subprocess.Popen(command, env={**os.environ, VARIABLE: "storage.writer.publish:1:stop"})
     try:
         os.waitid(os.P_PID, first.pid, os.WSTOPPED | os.WNOWAIT)
-        with refused("busy", place=str(path), n=1, error=StoreError):
+        with refused("busy", place=str(path), n=1, error=StoreError) as refusal:
             rename(path, "stir=turn")
+        assert str(first.pid) in refusal.problems[0].message
         assert main(["append", str(path), str(write_store(tmp_path / "t", {"w": np.ones((9, 4))}))]) == 2
         assert open_store(path).manifest.vocabulary[1] == "pour"  # readers need no lock
     finally:
@@ -266,8 +267,8 @@ def test_a_replacement_waits_for_an_editor(tmp_path):
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     with locked(path):
-        writer = subprocess.Popen([sys.executable, "-c", code, str(path)], env=environment, stdout=subprocess.PIPE)
-        assert writer.stdout is not None
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        writer = subprocess.Popen([sys.executable, "-c", code, str(path)], env=environment, **pipes)
         writer.stdout.readline()
         until = time.monotonic() + 60
         while not re.search(rf"-> FLOCK .* {writer.pid} ", Path("/proc/locks").read_text()):
@@ -275,8 +276,9 @@ def test_a_replacement_waits_for_an_editor(tmp_path):
             assert time.monotonic() < until
             time.sleep(0.02)
         assert len(open_store(path)) == 2
-    assert writer.wait(60) == 0
-    writer.stdout.close()
+    _, errors = writer.communicate(timeout=60)
+    assert writer.returncode == 0
+    assert (errors.count(str(path)), str(os.getpid()) in errors) == (1, True)
     assert len(intact(path)) == 3
 
 
