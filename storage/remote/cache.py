@@ -84,10 +84,13 @@ class Cache:
         """The cache that the arguments or the environment name; its folders are made.
 
         Raises:
-            StoreError: a wrong size, or a folder that cannot be written.
+            StoreError: a wrong size, or a folder that is relative in the environment or that cannot be written.
         """
         limit = size_of(size or os.environ.get(SIZE_VARIABLE) or DEFAULT_SIZE)
-        place = folder or Path(os.environ.get(FOLDER_VARIABLE) or DEFAULT_FOLDER)
+        given = os.environ.get(FOLDER_VARIABLE) or DEFAULT_FOLDER
+        if folder is None and not given.startswith(("/", "~")):  # each process has a working directory of its own
+            raise StoreError(Problem(rule="type", place=FOLDER_VARIABLE, value=given, expected="an absolute path"))
+        place = folder or Path(given)
         with writing(place):
             try:
                 cache = cls(Path(os.path.realpath(place.expanduser())), limit)

@@ -175,6 +175,9 @@ def test_a_cache_that_cannot_be_written_is_one_problem(
     monkeypatch.setenv("MUCON_CACHE_DIR", str(tmp_path / "file" / "cache"))
     with refused("unwritable", place=str(tmp_path / "file"), value=os.strerror(errno.ENOTDIR), n=1, error=StoreError):
         open_store(site.uri("tug"))
+    monkeypatch.setenv("MUCON_CACHE_DIR", "cache")
+    with refused("type", place="MUCON_CACHE_DIR", value="cache", n=1, error=StoreError):
+        open_store(site.uri("tug"))
     monkeypatch.setenv("MUCON_CACHE_SIZE", "much")
     with refused("type", place="MUCON_CACHE_SIZE", value="much", n=1, error=StoreError):
         open_store(site.uri("tug"))
