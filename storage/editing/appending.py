@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from storage.editing.edit import Edit, Header, Piece
+from storage.editing.edit import Edit, Piece
 from storage.editing.union import header_conflicts, united, united_names
 from storage.errors import Problem, StoreError, condensed, counted, some
 from storage.format.schema import little_endian
@@ -59,7 +59,7 @@ def with_dataset(
     """
     survey = layout.survey(progress)
     source = str(getattr(layout, "source", "the dataset"))
-    header = Header.of(store.manifest)
+    header = store.manifest.header
     vocabulary = united_names([header.vocabulary, survey.vocabulary])
     background = survey.background or tuple(name for name in survey.vocabulary if name in header.background)
     other = replace(

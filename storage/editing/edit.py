@@ -6,10 +6,9 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Self
 
 import pyarrow.parquet as pq
 
@@ -17,7 +16,7 @@ from storage.constants import MANIFEST, RESTORE_HINT, VIDEOS
 from storage.errors import Problem, StoreError, counted, some
 from storage.folders import check_space, locked
 from storage.format.arrays import Conversion
-from storage.format.manifest import Manifest
+from storage.format.manifest import Header, Manifest
 from storage.format.records import Record
 from storage.format.schema import VIDEOS_SCHEMA, little_endian
 from storage.format.shards import as_bytes
@@ -25,30 +24,6 @@ from storage.layouts import Clip, Progress
 from storage.reader import Store, open_store
 from storage.remote.addresses import StorePlace
 from storage.writer import StoreWriter
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
-    """Properties of a whole store, see `Manifest`."""
-
-    dim: int
-    dtype: str
-    vocabulary: tuple[str, ...]
-    background: tuple[str, ...]
-    fps: float | None
-    window: float | None
-    stride: float | None
-    offset: float | None
-    metadata: dict[str, Any]
-
-    @classmethod
-    def of(cls, manifest: Manifest) -> Self:
-        """Returns the header of a store."""
-        return cls(**{name: getattr(manifest, name) for name in cls.__dataclass_fields__})
-
-    def fields(self) -> dict[str, Any]:
-        """Returns the arguments of `StoreWriter`."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +99,7 @@ class Edit:
             StoreError: damaged features, a store that cannot be written, or one that was replaced meanwhile.
         """
         self.check_space(target)
-        with StoreWriter(target, replace=replacing, held=held, **self.header.fields()) as writer:
+        with StoreWriter(target, replace=replacing, held=held, **asdict(self.header)) as writer:
             for piece in self.pieces:
                 _write_piece(writer, piece, progress)
             problems: list[Problem] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from storage.editing.edit import Edit, Header, Piece, kept_lines
+from storage.editing.edit import Edit, Piece, kept_lines
 from storage.errors import Problem, StoreError, counted, nearest, some
 from storage.reader import Store
 
@@ -44,4 +44,4 @@ def without(store: Store, ids: Sequence[str]) -> Edit:
     if before - after:
         names = [store.manifest.vocabulary[action] for action in sorted(before - after)]
         lines.append(f"note: actions that no video contains any more: {some(names)}")
-    return Edit(header=Header.of(store.manifest), pieces=(piece,), lines=(*lines, *kept_lines([piece])))
+    return Edit(header=store.manifest.header, pieces=(piece,), lines=(*lines, *kept_lines([piece])))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from storage.editing.edit import Edit, Header, Piece
+from storage.editing.edit import Edit, Piece
 from storage.editing.union import with_actions
 from storage.errors import Problem, StoreError, counted, nearest
 from storage.format.records import Record
@@ -100,7 +100,7 @@ def renamed(store: Store, renames: Mapping[str, str], *, merge: bool) -> Edit:
     ids = [vocabulary.index(renames.get(name, name)) for name in manifest.vocabulary]
     records = [with_actions(record, ids) for record in store.catalogue.records()]
     header = replace(
-        Header.of(manifest),
+        manifest.header,
         vocabulary=tuple(vocabulary),
         background=tuple(sorted(background, key=lambda new: min(order.get(old, len(order)) for old in sources[new]))),
     )

@@ -7,8 +7,9 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
-from storage.editing.edit import Edit, Header, Piece, kept_lines
+from storage.editing.edit import Edit, Piece, kept_lines
 from storage.errors import Problem, StoreError, condensed, counted, some
+from storage.format.manifest import Header
 from storage.format.records import Record, natural
 from storage.reader import Store
 from storage.remote.addresses import name_of
@@ -29,9 +30,7 @@ def united(stores: Sequence[Store], *, repeated: bool = True) -> Edit:
         StoreError: D, dtype, times or background actions differ, or stores contradict each other about a clip (all
             problems).
     """
-    problems = list(
-        header_conflicts([Header.of(store.manifest) for store in stores], [store.address for store in stores])
-    )
+    problems = list(header_conflicts([store.manifest.header for store in stores], [store.address for store in stores]))
     vocabulary = united_names([store.manifest.vocabulary for store in stores])
     clips: dict[str, tuple[int, Record]] = {}
     found: list[Problem] = []
@@ -57,7 +56,7 @@ def united(stores: Sequence[Store], *, repeated: bool = True) -> Edit:
     lines += _difference_lines(stores, vocabulary)
     times: dict[str, Any] = {name: _known([getattr(store.manifest, name) for store in stores]) for name in _TIMES}
     header = replace(
-        Header.of(stores[0].manifest),
+        stores[0].manifest.header,
         vocabulary=vocabulary,
         background=united_names([store.manifest.background for store in stores]),
         metadata=united_metadata(stores),

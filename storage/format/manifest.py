@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from storage.constants import DTYPES, FORMAT, FORMAT_VERSION, RESTORE_HINT
@@ -41,11 +41,10 @@ class Shard(FileEntry):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
-    """Properties of a whole store; times are None if they are not known.
+class Header:
+    """Properties of a whole store that its writer chooses; times are None if they are not known.
 
     Attributes:
-        format_version: 1.
         dim: D, values per frame.
         dtype: `float16`, `float32` or `float64`.
         vocabulary: action names; the id of an action is its index.
@@ -54,11 +53,6 @@ class Manifest:
         window: seconds of the recording that the features of one frame cover.
         stride: seconds from one frame to the next.
         offset: seconds from the beginning of the recording to the window of the first frame.
-        splits: names of the splits.
-        n_videos: number of clips.
-        n_frames: number of frames of all clips.
-        videos: file of records.
-        shards: files of features, in order.
         metadata: additional information of the writer.
     """
 
@@ -70,13 +64,33 @@ class Manifest:
     window: float | None
     stride: float | None
     offset: float | None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest(Header):
+    """A header, and the files of a store.
+
+    Attributes:
+        format_version: 1.
+        splits: names of the splits.
+        n_videos: number of clips.
+        n_frames: number of frames of all clips.
+        videos: file of records.
+        shards: files of features, in order.
+    """
+
     splits: tuple[str, ...]
     n_videos: int
     n_frames: int
     videos: FileEntry
     shards: tuple[Shard, ...]
-    metadata: dict[str, Any] = field(default_factory=dict)
     format_version: int = FORMAT_VERSION
+
+    @property
+    def header(self) -> Header:
+        """The properties that another store with these clips would have, too."""
+        return Header(**{one.name: getattr(self, one.name) for one in fields(Header)})
 
     @property
     def sha256(self) -> str:
@@ -131,21 +145,20 @@ class Manifest:
                     hint=RESTORE_HINT,
                 )
             )
-        fields = {key: value[key] for key in _FIELDS if key not in ("format", "sha256")}
+        known = {key: value[key] for key in _FIELDS if key not in ("format", "sha256")}
         for name in ("vocabulary", "background", "splits"):
-            fields[name] = tuple(fields[name])
+            known[name] = tuple(known[name])
         for name in ("fps", "window", "stride", "offset"):
-            fields[name] = None if fields[name] is None else float(fields[name])
-        fields["videos"] = FileEntry(**{key: fields["videos"][key] for key in _FILE})
-        fields["shards"] = tuple(Shard(**{key: shard[key] for key in _SHARD}) for shard in fields["shards"])
-        return cls(**fields)
+            known[name] = None if known[name] is None else float(known[name])
+        known["videos"] = FileEntry(**{key: known["videos"][key] for key in _FILE})
+        known["shards"] = tuple(Shard(**{key: shard[key] for key in _SHARD}) for shard in known["shards"])
+        return cls(**known)
 
 
 def _body(manifest: Manifest) -> dict[str, Any]:
-    value = asdict(manifest)
-    version = value.pop("format_version")
+    value = {"format": FORMAT, **asdict(manifest)}
     # Through JSON and back, so that the checksum covers the values that a reader sees.
-    return dict(json.loads(json.dumps({"format": FORMAT, "format_version": version, **value})))
+    return dict(json.loads(json.dumps({name: value[name] for name in _FIELDS if name in value})))
 
 
 def _checksum(body: dict[str, Any]) -> str:
