@@ -27,7 +27,7 @@ class Seen:
 
     def is_current(self, folder: TrialFolder) -> bool:
         """Whether the directory has not changed since."""
-        if self.state is State.FINISHED:  # only a further evaluation can change it
+        if self.state is State.FINISHED and not self.is_held:  # only a further evaluation can change it
             return self.journal_bytes == journal_bytes(folder)
         return (self.journal_bytes, self.n_results, self.is_held) == signature(folder)
 

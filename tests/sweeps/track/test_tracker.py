@@ -361,6 +361,18 @@ def test_a_later_evaluation_whose_process_died_behind_its_result_is_shipped(tmp_
     assert run.data.metrics["final_test/alignment/full/mof"] == 0.9
 
 
+def test_a_finished_trial_whose_worker_has_not_released_it_yet_counts_as_shipped_at_the_end(
+    tmp_path: Path, mlflow_uri: str
+) -> None:
+    folder = write_trial(tmp_path)
+    with tracker(mlflow_uri) as shipping:
+        with lease.acquire(folder.path) or pytest.fail("free"):
+            assert shipping.ship([folder]).shipped == (folder.identity,)
+            assert shipping.settled == {}, "it could still get another evaluation"
+        assert shipping.finish([folder], {}).complete
+        assert shipping.settled == {folder.identity: folder.journal_path.stat().st_size}
+
+
 def test_a_trial_of_the_previous_release_is_shipped_like_others(
     tmp_path: Path, mlflow_uri: str, new_mlflow_uri: Callable[[Path], str]
 ) -> None:
