@@ -13,6 +13,7 @@ from sweeps.service.plan import sweep_folder
 from sweeps.service.plan.imported import read_rows, write_imported
 from sweeps.service.plan.plan import read_plan
 from sweeps.service.plan.sweep_folder import hold, read_sweep
+from sweeps.service.trials import lease
 from sweeps.service.trials.json_files import read_json, write_json
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.upkeep.copies import copy, move_into_place
@@ -33,6 +34,8 @@ def merge_sweeps(source: ResultsFolder, results: ResultsFolder, incoming: Path, 
 def _merge_sweep(
     source: ResultsFolder, name: str, results: ResultsFolder, incoming: Path, *, dry_run: bool
 ) -> tuple[Verdict, str]:
+    if (holder := lease.holder(source.running(name))) is not None:
+        return Verdict.BUSY, f"in use there ({holder})"
     theirs = _read(source, name)
     number, target = 1, name
     while results.sweep(target).exists() and not _is_same(_read(results, target), theirs):

@@ -188,8 +188,9 @@ def test_equal_sweeps_become_one_and_others_of_the_same_name_are_kept_beside(
     (there.sweep("one") / "runs.json").write_text("{}")
     (there.sweep("one") / "one.html").write_text("of the last run")
     (there.sweep("one") / "index.html").write_text("of the run that goes on")
-    with hold(here, "one"):
-        assert sweeps(there, here) == ["busy"]
+    for results in (here, there):
+        with hold(results, "one"):
+            assert sweeps(there, here) == ["busy"]
     assert sweeps(there, here) == ["copied"]
     record = read_sweep(here.sweep("one"))
     assert record is not None
