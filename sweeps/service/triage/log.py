@@ -17,8 +17,8 @@ from sweeps.service.trials.journal import Record
 from sweeps.service.trials.reading import LOSS, TrialReading, accuracy_of
 from sweeps.service.trials.results_folder import ResultsFolder
 
-FACTS = ("host", "device", "device_name", "threads", "precision", "python", "git_commit")
-"""Facts of an environment that its line shows, besides the version of torch."""
+FACTS = ("host", "device", "device_name", "threads", "precision", "python", "git_commit", "damaged", "evaluations")
+"""Facts of an environment, a repair or a merge that its line shows, besides the version of torch."""
 
 
 def journal_lines(folder: TrialFolder) -> list[str]:
@@ -97,7 +97,7 @@ def _epochs(folder: TrialFolder) -> str:
 
 
 def _clock(record: Record) -> str:
-    seconds = record.get("timestamp", 0)
+    seconds = record.get("timestamp", record.get("at", 0))
     seconds = seconds / 1000 if isinstance(seconds, int | float) and 0 <= seconds < 1e14 else 0
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
@@ -110,12 +110,12 @@ def _text(record: Record, epochs: str) -> str:
     if record["kind"] == "status":
         reason = f": {record['reason']}" if record["reason"] else ""
         return _line(f"{record['status']}{reason} (process {record['pid']} on {record['host']})")
+    if "text" in record:
+        return _line(str(record["text"]))
     facts: dict[str, Any] = {name: record[name] for name in FACTS if name in record}
     packages = record.get("packages")
     if isinstance(packages, dict) and "torch" in packages:
         facts["torch"] = packages["torch"]
-    if "damaged" in record:
-        facts["damaged"] = record["damaged"]
     return _line(f"{record['kind']}: {', '.join(f'{name} {value}' for name, value in facts.items())}")
 
 

@@ -21,7 +21,7 @@ from sweeps.service.trials.journal import Journal
 from sweeps.service.trials.results_folder import ResultsFolder
 from tests.helpers.planted_sweeps import Unfinished, make_sweep
 from tests.helpers.refusals import refused
-from tests.helpers.trial_folders import append_status, write_trial
+from tests.helpers.trial_folders import START, append, append_status, write_trial
 from tests.sweeps import small
 
 LABEL = "[/b] [bold]\\ 日本 [link=x]"
@@ -55,6 +55,12 @@ def test_a_journal_is_readable_and_a_damaged_line_hides_no_other(folder: TrialFo
     assert [("epoch" in line, "loss" in line) for line in lines[2:5]] == [(True, True)] * 3
     assert all(word in lines[3] for word in ("epoch 2/3", "loss 1.5"))
     assert "no cake" in lines[-1]
+    append(folder, {"kind": "background", "timestamp": START, "text": "background: 39 %"})
+    append(folder, {"kind": "merge", "at": START, "evaluations": ["ab"]})
+    lines += journal_lines(folder)[-2:]
+    assert lines[-2].endswith("  background: 39 %")
+    assert "ab" in lines[-1]
+    assert lines[-1][:19] == lines[-2][:19]
     content = folder.journal_path.read_bytes().splitlines(keepends=True)
     folder.journal_path.write_bytes(b"".join([*content[:3], b"\0\0\0\n", *content[3:]]))
     assert journal_lines(folder)[:-1] == lines
