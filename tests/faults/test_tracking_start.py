@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from mucon.errors import InputError
 from sweeps.service.track import probe
 from sweeps.service.track.tracker import Tracker
 from tests.helpers.planted_tracking import INFO
@@ -72,6 +73,13 @@ def test_a_server_that_asks_for_a_login_is_left_to_mlflows_client_and_refused_by
         assert not probe.probe(uri, EXPERIMENT)
         with refused("unreachable", place="--tracking-uri", value=uri, n=1):
             Tracker(uri, EXPERIMENT, INFO).check()
+
+
+def test_a_server_that_is_frozen_is_told_apart_from_one_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+    with answering(None) as uri, pytest.raises(InputError) as frozen:
+        Tracker(uri, EXPERIMENT, INFO).open()
+    assert str(frozen.value.__cause__) == "no answer in time"
 
 
 def test_a_database_that_is_missing_or_locked_or_of_another_program_is_refused(

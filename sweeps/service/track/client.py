@@ -314,12 +314,11 @@ def _said(error: BaseException) -> str:
     if untrusted:
         trusts = "MLFLOW_TRACKING_SERVER_CERT_PATH names the certificates to trust"
         return f"its certificate is not trusted: {untrusted[0]}; {trusts}"
-    for cause in causes:
-        if isinstance(cause, requests.exceptions.Timeout):
-            return "no answer in time"
-        if isinstance(cause, requests.exceptions.ConnectionError):
-            return "the connection was refused or broken"
-    return redacted(str(error)) or type(error).__name__
+    if any(isinstance(cause, (requests.exceptions.Timeout, TimeoutError)) for cause in causes):
+        return "no answer in time"  # an exhausted retry of requests is a ConnectionError that a timeout has caused
+    if any(isinstance(cause, requests.exceptions.ConnectionError) for cause in causes):
+        return "the connection was refused or broken"
+    return redacted(str(error).partition("[SQL:")[0].strip()) or type(error).__name__
 
 
 def _version(version: Any) -> Version:

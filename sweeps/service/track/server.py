@@ -115,7 +115,7 @@ def unreachable(uri: str, error: Exception) -> InputError:
     )
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: BaseException) -> str:
     """An error's message without secrets, on one line, cut to `MAX_MESSAGE_CHARACTERS`."""
     return " ".join(redacted(str(error)).split())[:MAX_MESSAGE_CHARACTERS] or type(error).__name__
 

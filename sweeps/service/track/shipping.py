@@ -13,6 +13,7 @@ from mucon.errors import InputError
 from sweeps.service.plan.sweep_folder import Links, Outcome
 from sweeps.service.text import redacted
 from sweeps.service.track.content.changes import Shipment
+from sweeps.service.track.server import one_line
 from sweeps.service.track.tracker import Tracker
 from sweeps.service.trials.folder import TrialFolder
 
@@ -166,7 +167,7 @@ class Shipping:
                 self._tracker.open()
                 self._opened = True
             except InputError as error:
-                reason = error.line
+                reason = error.line if error.__cause__ is None else one_line(error.__cause__)
                 self._heard(reason)
                 unsent = {folder.identity: reason for folder in self._folders if folder.path.exists()}
                 self._shipment = Shipment(pending=unsent, unreachable=reason)
