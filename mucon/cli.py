@@ -59,9 +59,9 @@ def _status(arguments: Sequence[str] | None) -> int:
 
 @contextlib.contextmanager
 def warnings_as_lines() -> Iterator[None]:
-    """Prints each `DataWarning` as one line on standard error; leaves other warnings alone."""
+    """Prints each `DataWarning` as one line on standard error, equal ones once; leaves other warnings alone."""
     with warnings.catch_warnings():
-        default = warnings.showwarning
+        default, shown = warnings.showwarning, set[str]()
 
         def show(
             message: Warning | str,
@@ -72,7 +72,9 @@ def warnings_as_lines() -> Iterator[None]:
             line: str | None = None,
         ) -> None:
             if issubclass(category, DataWarning):
-                print(f"warning: {message}", file=sys.stderr)
+                if str(message) not in shown:
+                    shown.add(str(message))
+                    print(f"warning: {message}", file=sys.stderr)
             else:
                 default(message, category, filename, lineno, file, line)
 

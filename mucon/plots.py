@@ -94,14 +94,46 @@ def segmentation_figure(
     return figure
 
 
-def show_texts(figure: Any) -> None:
-    """Gives the texts of a figure fonts that have their signs, and shows names with dollar signs as they are."""
+def show_texts(figure: Any) -> str:
+    """Gives the texts of a figure fonts that have their signs, and shows names with dollar signs as they are.
+
+    Returns:
+        The signs that no installed font has.
+    """
     from matplotlib.text import Text
 
     texts = figure.findobj(Text)
-    families = _families("".join(text.get_text() for text in texts))[0]
+    families, missing = _families("".join(text.get_text() for text in texts))
     for text in texts:
         text.set(parse_math=False, usetex=False, fontfamily=families)
+    return missing
+
+
+def save(figure: Any, target: Path | BinaryIO, option: str, kind: str | None = None) -> None:
+    """Writes a figure with fonts that have the signs of its texts.
+
+    Args:
+        figure: a `matplotlib.figure.Figure`.
+        target: a file that ends in one of `suffixes`, or a stream.
+        option: the option that asks for the figure, for the problems.
+        kind: one of `suffixes`, for a stream.
+
+    Raises:
+        InputError: the file cannot be written.
+
+    Warns:
+        DataWarning: the texts contain signs that no installed font has.
+    """
+    if signs := show_texts(figure):
+        message = f"no installed font has the signs {some(signs, 10)}; the figure shows boxes instead"
+        warnings.warn(DataWarning(Problem(rule="missing", place=option, value=signs, message=message)), stacklevel=3)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph ")
+            figure.savefig(target, dpi=130, format=kind)
+    except (OSError, ValueError, RuntimeError) as error:
+        message = f"cannot write {target}: {error}"
+        raise InputError(Problem(rule="unwritable", place=option, value=str(target), message=message)) from error
 
 
 def draw_bar(
@@ -214,15 +246,17 @@ def draw(
     *,
     kind: str | None = None,
     fps: float | None = None,
+    option: str = "--figure",
 ) -> None:
     """Writes `segmentation_figure`.
 
     Args:
         rows: as for `segmentation_figure`.
         vocabulary: as for `segmentation_figure`.
-        target: a file that ends in one of `suffixes`, or a stream.
-        kind: one of `suffixes`, for a stream.
+        target: as for `save`.
+        kind: as for `save`.
         fps: as for `segmentation_figure`.
+        option: as for `save`.
 
     Raises:
         InputError: the file cannot be written.
@@ -230,16 +264,4 @@ def draw(
     Warns:
         DataWarning: names contain signs that no installed font has.
     """
-    signs = _families("".join((*vocabulary.actions, *rows)))[1]
-    if signs:
-        message = f"no installed font has the signs {some(signs, 10)}; the figure shows boxes instead"
-        warnings.warn(
-            DataWarning(Problem(rule="missing", place="--figure", value=signs, message=message)), stacklevel=3
-        )
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph ")
-            segmentation_figure(rows, vocabulary, fps=fps).savefig(target, dpi=130, format=kind)
-    except (OSError, ValueError, RuntimeError) as error:
-        message = f"cannot write {target}: {error}"
-        raise InputError(Problem(rule="unwritable", place="--figure", value=str(target), message=message)) from error
+    save(segmentation_figure(rows, vocabulary, fps=fps), target, option, kind)

@@ -98,9 +98,8 @@ class PredictedFiles:
         for kind in self.absent[one.id]:
             if kind in SUFFIXES:
                 stream = io.BytesIO()
-                draw(
-                    timelines({one.id: segments}, self.vocabulary), self.vocabulary, stream, kind=kind, fps=segments.fps
-                )
+                bars = timelines({one.id: segments}, self.vocabulary)
+                draw(bars, self.vocabulary, stream, kind=kind, fps=segments.fps, option="--plot")
                 content = stream.getvalue()
             else:
                 content = text(one.id, segments, kind, confidence=self.confidence).encode()

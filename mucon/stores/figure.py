@@ -10,7 +10,7 @@ import numpy as np
 
 from mucon.baselines import equal_lengths
 from mucon.errors import InputError, Problem
-from mucon.plots import action_looks, draw_bar, show_texts, suffixes
+from mucon.plots import action_looks, draw_bar, save, suffixes
 from mucon.segments import Segmentation
 from mucon.videos import Video, vocabulary_of
 from storage import Store
@@ -33,6 +33,9 @@ def draw_store(store: Store, every: list[Video], path: Path) -> None:
 
     Raises:
         InputError: no recording has a transcript, or the file cannot be written.
+
+    Warns:
+        DataWarning: names contain signs that no installed font has.
     """
     from matplotlib.figure import Figure
 
@@ -64,12 +67,7 @@ def draw_store(store: Store, every: list[Video], path: Path) -> None:
     for one in (counts_axis, lengths_axis, axis):
         one.spines[["top", "right", "left"]].set_visible(False)
         one.tick_params(length=0, labelsize=8)
-    show_texts(figure)
-    try:
-        figure.savefig(path, dpi=130)
-    except (OSError, ValueError, RuntimeError) as error:
-        message = f"cannot write {path}: {error}"
-        raise InputError(Problem(rule="unwritable", place="--plot", value=str(path), message=message)) from error
+    save(figure, path, "--plot")
 
 
 def _spread(videos: list[Video]) -> list[Video]:

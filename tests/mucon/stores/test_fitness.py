@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mucon.cli import main
+from mucon.errors import DataWarning
 from mucon.recipes import weak
 from mucon.stores.figure import draw_store
 from mucon.stores.fitness import RecipeFit, fitness_of
@@ -76,6 +77,16 @@ def test_a_store_is_drawn_with_and_without_labels(tmp_path, capsys, labelled):
     text = target.read_text()
     assert text.count("<!-- pour $1$ -->") == 1
     assert ("<!-- no lengths are known -->" in text) == (not labelled)
+
+
+def test_signs_that_no_font_has_are_one_warning(tmp_path):
+    with StoreWriter(tmp_path / "s", dim=1, dtype="float32", vocabulary=["\N{CUNEIFORM SIGN A}"]) as writer:
+        writer.add("x", np.zeros((3, 1), np.float32), transcript=[0])
+    with pytest.warns() as caught:
+        drawn(open_store(tmp_path / "s"), tmp_path / "x.png")
+    (warning,) = caught
+    assert isinstance(warning.message, DataWarning)
+    assert (warning.message.problem.place, warning.message.problem.value) == ("--plot", "\N{CUNEIFORM SIGN A}")
 
 
 def test_a_figure_that_cannot_be_written_or_shows_nothing_is_refused(tmp_path):
