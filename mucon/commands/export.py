@@ -109,7 +109,7 @@ def check_options(args: argparse.Namespace) -> None:
     """Checks the options that depend on each other.
 
     Raises:
-        InputError: no run or folder, a run beside --check, or options of --store without it.
+        InputError: no run or folder, a run beside --check, a run that is given twice, or options of --store without it.
     """
     problems = []
     if args.check is not None and args.run_folder is not None:
@@ -120,6 +120,12 @@ def check_options(args: argparse.Namespace) -> None:
             for name, value in (("RUN", args.run_folder), ("DIR", args.out))
             if value is None
         ]
+    runs = [args.run_folder, *args.ensemble]
+    problems += [
+        Problem(rule="duplicate", place="--ensemble", value=str(path), message=f"{path} is given twice")
+        for i, path in enumerate(runs)
+        if path in runs[:i]
+    ]
     for flag in ("split", "part"):
         if getattr(args, flag) is not None and args.store is None:
             value = getattr(args, flag)

@@ -28,15 +28,24 @@ def combined(members: Mapping[str, Saved]) -> Saved:
 
     Raises:
         InputError: one problem per member that differs from the first in method, actions, size, split or in a setting
-            other than the seed.
+            other than the seed, that has the seed of another one, or that is an ensemble itself.
     """
     problems = []
     (first_name, first), *others = members.items()
+    seeds = {first.config["seed"]: first_name}
     for name, other in others:
-        differing = _differences(first, other)
+        differing, seed = _differences(first, other), other.config["seed"]
+        twin = seeds.setdefault(seed, name)
         if differing:
             message = f"differs from {first_name} in {', '.join(differing)}; an ensemble differs in the seed only"
             problems.append(Problem(rule="mismatch", place=name, value=tuple(differing), message=message))
+        elif twin != name:
+            message = f"has the seed {seed} like {twin}; an ensemble has each seed once"
+            problems.append(Problem(rule="duplicate", place=name, value=seed, message=message))
+    for name, one in members.items():
+        if (n_members := one.size.get("members", 1)) > 1:
+            message, hint = "is an ensemble itself", "combine the runs that it was made of"
+            problems.append(Problem(rule="unsupported", place=name, value=n_members, message=message, hint=hint))
     if len(members) < 2:
         expected = "at least two trainings"
         problems.append(Problem(rule="missing", place="--ensemble", value=len(members), expected=expected))
@@ -55,8 +64,10 @@ def combined(members: Mapping[str, Saved]) -> Saved:
 
 
 def _differences(first: Saved, other: Saved) -> list[str]:
-    """What differs besides the seed."""
-    found = [name for name in ("method", "vocabulary", "size") if getattr(first, name) != getattr(other, name)]
+    """What differs besides the seed; of other methods, the method alone."""
+    if first.method != other.method:
+        return ["method"]
+    found = [name for name in ("vocabulary", "size") if getattr(first, name) != getattr(other, name)]
     splits = [None if one.trained_on is None else one.trained_on.source.split for one in (first, other)]
     if splits[0] != splits[1]:
         found.append("split")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError
 
@@ -14,8 +15,9 @@ from mucon.checkpoint_files import CONTRACT, Saved, contract_of, read, write_fil
 from mucon.errors import InputError, Problem
 from mucon.export.card import card
 from mucon.export.ensemble import combined
+from mucon.export.runner import read_json
 from mucon.export.scores import Score
-from mucon.identity.checksums import CARD, EXPORTED, check_sums, write_sums
+from mucon.identity.checksums import CARD, EXPORTED, check_sums, has_sums, write_sums
 from mucon.identity.weights import tensors_sha256
 from storage.folders import StagedFolder, sync_folder
 
@@ -45,6 +47,8 @@ def finished(folder: Path) -> Saved:
     Raises:
         InputError: no checkpoint, a damaged one, or a training that has not finished.
     """
+    if has_sums(folder):
+        check_sums(folder)
     saved = read(folder)
     if not saved.progress.finished:
         message = f"training has not finished ({saved.progress.epoch} whole epochs)"
@@ -67,9 +71,12 @@ def write(
 ) -> None:
     """Writes an exported model; the old or the new folder is complete at any time.
 
+    An exported folder that is exported again keeps its trainings and, unless there are others, its scores and how it
+    was chosen.
+
     Args:
         target: the folder; a new or empty one, or an exported folder with `replace_old`.
-        trainings: checkpoints by the name of their run; several make an ensemble.
+        trainings: checkpoints by the name or folder of their run; several make an ensemble.
         name: heading of the card.
         scores: the scores of the model in a folder.
         selection: how the model was chosen among others.
@@ -81,19 +88,23 @@ def write(
             what the functions raise.
     """
     saved = combined(trainings) if len(trainings) > 1 else next(iter(trainings.values()))
+    earlier = {run: _record(Path(run)) for run in trainings}
     members = [
-        Member(run=Path(run).name, seed=int(one.config["seed"]), weights_sha256=tensors_sha256(one.weights))
+        Member(**known)
         for run, one in trainings.items()
+        for known in earlier[run].get("members") or [asdict(_member(run, one))]
     ]
+    own = next(iter(earlier.values())) if len(trainings) == 1 else {}
+    selection = selection or own.get("selection", "")
     try:
         staged = StagedFolder(target, marker=RECORD, replace=replace_old)
         try:
             write_files(staged.path, replace(saved, optimiser={}, learner={}))
             contract = contract_of(staged.path)
             write_json(staged.path / CONTRACT, contract.to_dict())
-            found = scores(staged.path)
             for write_more in more:
                 write_more(staged.path)
+            found = scores(staged.path) or [Score.from_dict(one) for one in own.get("scores", ())]
             versions = {"mucon": version("mucon"), "numerics": mucon.NUMERICS, "evaluation": mucon.EVALUATION}
             facts = {"name": name, "method": saved.method, "versions": versions, "selection": selection}
             shown = {"members": [asdict(one) for one in members], "scores": [asdict(one) for one in found]}
@@ -110,6 +121,15 @@ def write(
         place, hint = str(target), "free some space or choose another folder"
         message = f"cannot be written ({getattr(error, 'strerror', None) or error})"
         raise InputError(Problem(rule="unwritable", place=place, value=place, message=message, hint=hint)) from error
+
+
+def _record(run: Path) -> dict[str, Any]:
+    """What an exported folder records of its model; empty for a run."""
+    return read_json(run / RECORD) if (run / RECORD).is_file() else {}
+
+
+def _member(run: str, saved: Saved) -> Member:
+    return Member(run=Path(run).name, seed=int(saved.config["seed"]), weights_sha256=tensors_sha256(saved.weights))
 
 
 def _sync(folder: Path) -> None:

@@ -110,11 +110,7 @@ def write_programs(folder: Path) -> None:
     predictor = load_predictor(folder, "cpu")
     if not isinstance(predictor, MuConPredictor):
         message = f"the method {predictor.method} has no programs of torch.export"
-        raise InputError(
-            Problem(
-                rule="unsupported", place="--torch-export", value=predictor.method, message=message, hint="use --onnx"
-            )
-        )
+        raise InputError(Problem(rule="unsupported", place="--torch-export", value=predictor.method, message=message))
     target = folder / FOLDER
     target.mkdir()
     model = predictor.checkpoint.model

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -65,6 +65,12 @@ class Score:
     over_recordings: Interval | None = None
     over_seeds: Interval | None = None
     runs: Sequence[str]
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Self:
+        """The inverse of `dataclasses.asdict`."""
+        over = ("over_recordings", "over_seeds")
+        return cls(**{**value, **{name: value[name] and Interval(**value[name]) for name in over}})
 
 
 def scores_of(

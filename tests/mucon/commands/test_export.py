@@ -27,11 +27,16 @@ def test_the_command_exports_scores_and_checks(run: Path, store: Path, tmp_path:
     card = (target / CARD).read_text()
     assert card.startswith("# My model\n")
     assert scores["weights_sha256"][:16] in card
+    again = tmp_path / "again"
+    assert main(["export", str(target), str(again)]) == 0
+    kept = json.loads((again / exported.RECORD).read_text())
+    assert {name for name in record if record[name] != kept[name]} == {"name"}
     assert main(["export", "--check", str(target)]) == 0
     assert main(["evaluate", str(target), "--store", str(store), "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1]) == scores
     changed(target / "config.json")
-    for line in (["export", "--check", str(target)], ["evaluate", str(target), "--store", str(store)]):
+    lines = ["--check", str(target)], [str(target), str(tmp_path / "third")]
+    for line in (["evaluate", str(target), "--store", str(store)], *(["export", *words] for words in lines)):
         assert str(target / "config.json") in error_line(capsys, line)
 
 
@@ -42,6 +47,7 @@ def test_the_command_exports_scores_and_checks(run: Path, store: Path, tmp_path:
         (["runs/x"], "DIR"),
         (["runs/x", "out", "--check", "out"], "--check"),
         (["runs/x", "out", "--split", "2"], "--split"),
+        (["runs/x", "out", "--ensemble", "runs/x"], "--ensemble"),
         (["runs/x", "out"], "runs/x"),
         (["--check", "nothing"], "nothing"),
     ],

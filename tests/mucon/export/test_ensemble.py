@@ -78,7 +78,8 @@ def test_predictions_are_those_of_the_mean_of_the_log_probabilities(ensemble: ch
 
 def test_equal_members_predict_like_one(tmp_path: Path):
     one = network(5)
-    twice = checkpoints.load(export(tmp_path / "model", [one, one]))
+    twin = replace(one, config=one.config.override("seed", 6))
+    twice = checkpoints.load(export(tmp_path / "model", [one, twin]))
     assert isinstance(twice.model, MuConEnsemble)
     for T in (3, 60):
         for decoding in (DecodingConfig(), DecodingConfig(beam=4), DecodingConfig(transcripts="training")):
@@ -147,6 +148,13 @@ def test_members_of_other_settings_splits_or_actions_are_refused():
             combined({"first": replace(first, trained_on=data["1"] if name == "split" else None), name: other})
     with refused("missing", "--ensemble", 1):
         combined({"first": first})
+    with refused("mismatch", "other", ("method",), n=1):
+        combined({"first": first, "other": replace(saved_of(network(2)), method="ms_tcn")})
+    with refused("duplicate", "third", 2, n=1):
+        combined({"first": first, "second": saved_of(network(2)), "third": saved_of(network(2))})
+    both = replace(first, size={**first.size, "members": 2})
+    with refused("unsupported", "second", 2):
+        combined({"first": both, "second": replace(both, config=saved_of(network(2)).config)})
 
 
 def test_an_ensemble_has_seen_the_recordings_of_all_members():
