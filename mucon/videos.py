@@ -80,7 +80,7 @@ class Video:
         with np.errstate(over="ignore"):
             bad = np.flatnonzero(~np.isfinite(array.astype(np.float32, copy=False)).all(axis=1)).tolist()
         if bad:
-            message = f"NaN, infinite or too large for float32 in {len(bad)} frames, first in frame {bad[0]}"
+            message = f"NaN, infinite or too large for float32 in {counted(len(bad), 'frame')}, first in frame {bad[0]}"
             raise InputError(Problem(rule="range", place=place, value=len(bad), message=message))
         if lengths is not None and (
             len(lengths) != len(transcript) or sum(lengths) != len(array) or min(lengths, default=0) < 0

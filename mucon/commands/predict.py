@@ -192,14 +192,17 @@ class Report:
 
     def skipped(self, one: Recording, files: PredictedFiles) -> None:
         """Prints that a recording is already predicted."""
+        from mucon.outputs.formats import one_line
+
         self.n_done += 1
         names = [str(file) for file in files.of_recording(one.id)]
         line = json.dumps({"id": one.id, "skipped": True, "files": names})
-        print(line if self.args.json else f"{one.id}: already predicted -> {', '.join(names)}", flush=True)
+        text = one_line(f"{one.id}: already predicted -> {', '.join(names)}")
+        print(line if self.args.json else text, flush=True)
 
     def add(self, one: Recording, outcome: Outcome) -> None:
         """Writes the files of a recording, and prints it as lines, as JSON, or with the names of the files."""
-        from mucon.outputs.formats import as_json, lines, summary
+        from mucon.outputs.formats import as_json, lines, one_line, summary
 
         for doubt in outcome.doubts:
             warnings.warn(DataWarning(doubt), stacklevel=2)
@@ -219,7 +222,7 @@ class Report:
             print(lines(one.id, outcome.segments, confidence=self.args.confidence), flush=True)
         else:
             names = ", ".join(str(file) for file in self.files.of_recording(one.id))
-            print(f"{summary(one.id, outcome.segments)} -> {names}", flush=True)
+            print(one_line(f"{summary(one.id, outcome.segments)} -> {names}"), flush=True)
 
     def status(self) -> int:
         """Prints all problems and returns the exit status.

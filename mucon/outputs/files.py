@@ -7,9 +7,11 @@ The line is written before its file, so that a file without a line was not writt
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
+import platform
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +19,8 @@ from pathlib import Path
 from mucon.errors import InputError, Problem
 
 RECORD = ".mucon-predict.jsonl"
+UNFINISHED = ".mucon-predict.writing-"
+"""Beginning of the names of unfinished files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,7 @@ class OutputFolder:
     def __init__(self, path: Path, request: str, *, replace: bool = False) -> None:
         self.path, self.request, self.replace = path, request, replace
         self.written = _read(path / RECORD)
+        _remove_leftovers(path)
 
     def state(self, file: str, stamp: str, features: Callable[[], str]) -> str:
         """What there is of a file: `absent`, `done` (the same prediction of the same features) or `other`.
@@ -89,9 +94,10 @@ class OutputFolder:
         line = Written(
             file=file, request=self.request, stamp=stamp, features=features, sha256=hashlib.sha256(content).hexdigest()
         )
-        fresh = path.with_name(f".{path.name}.{os.getpid()}")
+        fresh = unfinished(self.path, os.getpid())
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            fresh.unlink(missing_ok=True)  # an earlier process with this id may have left a second name of a file
             fresh.write_bytes(content)
             _append(self.path / RECORD, line)
             self._publish(fresh, path)
@@ -117,6 +123,21 @@ class OutputFolder:
             except OSError:  # a file system without hard links
                 pass
         fresh.replace(path)
+
+
+def unfinished(folder: Path, process: int) -> Path:
+    """The file that a process of this machine is writing."""
+    return folder / f"{UNFINISHED}{platform.node()}.{process}"
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Removes the files that killed processes of this machine have left unfinished."""
+    for path in folder.glob(f"{UNFINISHED}{glob.escape(platform.node())}.*"):
+        with contextlib.suppress(OSError, ValueError):
+            try:
+                os.kill(int(path.suffix[1:]), 0)
+            except ProcessLookupError:
+                path.unlink()
 
 
 def digest(*values: object) -> str:

@@ -19,7 +19,7 @@ import io
 import json
 from collections.abc import Callable, Mapping
 
-from mucon.errors import InputError, Problem
+from mucon.errors import InputError, Problem, counted
 from mucon.outputs.results import Segments
 
 ELAN_HEADINGS = (
@@ -31,8 +31,8 @@ TIMED = ("vtt", "tsv")
 
 def summary(id: str, result: Segments) -> str:
     """One line for people."""
-    n = len(result.segments)
-    return f"{id}: {result.n_frames} frames, {n} segments{' (truncated)' if result.cut else ''}"
+    counts = f"{counted(result.n_frames, 'frame')}, {counted(len(result.segments), 'segment')}"
+    return f"{one_line(id)}: {counts}{' (truncated)' if result.cut else ''}"
 
 
 def lines(id: str, result: Segments, *, confidence: bool = False) -> str:
@@ -107,7 +107,7 @@ def _vtt(result: Segments, confidence: bool) -> str:
     """
     cues = ["WEBVTT\n"]
     for number, ((start, stop), one) in enumerate(zip(result.seconds or (), result.segments, strict=True), 1):
-        shown = html.escape(_one_line(_with_confidence(one.action, one.confidence, confidence)), quote=False)
+        shown = html.escape(one_line(_with_confidence(one.action, one.confidence, confidence)), quote=False)
         cues.append(f"{number}\n{_clock(start)} --> {_clock(stop)}\n{shown}\n")
     return "\n".join(cues)
 
@@ -131,12 +131,12 @@ def _tsv(result: Segments, confidence: bool) -> str:
     rows = [ELAN_HEADINGS]
     for (start, stop), one in zip(result.seconds or (), result.segments, strict=True):
         times = (f"{start:.3f}", f"{stop:.3f}", f"{stop - start:.3f}")
-        rows.append((result.prediction, *times, _one_line(one.action)))
+        rows.append((result.prediction, *times, one_line(one.action)))
         if confidence and one.confidence is not None:
             rows.append((f"{result.prediction} confidence", *times, f"{one.confidence:.3f}"))
     return "".join("\t".join(row) + "\n" for row in rows)
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """A text whose tabs and line breaks, which would end a field, are blanks."""
     return " ".join(text.splitlines()).replace("\t", " ")

@@ -13,6 +13,7 @@ import pytest
 
 from mucon.cli import main
 from mucon.outputs import batch
+from mucon.outputs.files import RECORD, unfinished
 from tests.helpers.commands import train_line
 from tests.helpers.factories import small_videos, write_store
 
@@ -54,10 +55,12 @@ def test_a_killed_command_leaves_complete_files_and_the_next_one_makes_the_rest(
     found, whole = contents(tmp_path / "killed"), contents(tmp_path / "whole")
     assert 5 <= len(found) < N
     assert found.items() <= whole.items()
+    unfinished(tmp_path / "killed", process.pid).touch()
     capsys.readouterr()
     assert main([*words, str(tmp_path / "killed")]) == 0
     assert sum("already" in text for text in capsys.readouterr().out.splitlines()) == len(found)
     assert contents(tmp_path / "killed") == whole
+    assert {path.name for path in (tmp_path / "killed").iterdir()} == {*whole, RECORD}
 
 
 def test_an_interrupted_command_says_so_and_the_next_one_makes_the_rest(

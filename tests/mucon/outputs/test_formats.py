@@ -99,6 +99,7 @@ def test_formats_with_times_require_the_frame_rate(kind: str):
 
 
 def test_lines_for_people_name_alternatives_by_their_distance():
-    shown = lines("v", RESULT, confidence=True)
+    shown = lines("v\nw", RESULT, confidence=True)
+    assert len(shown.splitlines()) == 6
     assert "-2.50" in shown
     assert "(0.12)" in shown
