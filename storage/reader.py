@@ -168,12 +168,16 @@ class Store:
         return reader
 
 
-def open_store(path: str | os.PathLike[str]) -> Store:
+def open_store(path: str | os.PathLike[str], *, may_be_old: bool = False) -> Store:
     """Opens the store in a folder or at a URI; reads its manifest and records, but no features.
 
     The files of a store at a URI are fetched once into the cache of this machine, see `storage.remote`.
 
     A process that opens a store again reads manifest and records only if one of the two files changed.
+
+    Args:
+        path: the folder or the URI.
+        may_be_old: accept a complete copy in the cache if the URI does not answer; the caller compares its recordings.
 
     Raises:
         StoreError: no such store, another format version, or files that are missing, truncated or damaged.
@@ -181,7 +185,7 @@ def open_store(path: str | os.PathLike[str]) -> Store:
     if isinstance(place := place_of(path), str):
         from storage.remote.opening import open_remote
 
-        return open_remote(place)
+        return open_remote(place, may_be_old=may_be_old)
     return opened(place)
 
 

@@ -58,15 +58,40 @@ class _StoppedError(Exception):
     """Another file could not be fetched."""
 
 
-def open_remote(uri: str) -> Store:
+def open_remote(uri: str, *, may_be_old: bool = False) -> Store:
     """Opens the store at a URI from the cache, after fetching what the cache lacks; see `storage.open_store`.
 
     Raises:
         StoreError: no such store, no access, a damaged store, or a cache that cannot be written.
     """
-    address = str(place_of(uri))
-    cache, remote = Cache.configured(), transport_of(address)
-    failed = ""
+    address, cache = str(place_of(uri)), Cache.configured()
+    try:
+        return _open_current(cache, address)
+    except StoreError as error:
+        if not may_be_old or error.problems[0].rule != "unreachable" or (copy := _copy_of(cache, address)) is None:
+            raise
+        print(f"{address}: {error.problems[0].body}; using the copy in {copy.path}", file=sys.stderr, flush=True)
+        return copy
+
+
+def _copy_of(cache: Cache, address: str) -> Store | None:
+    """Opens the complete copy of an address that was used last; None if there is none."""
+    with cache.locked("room"):
+        copies = [one for one in cache.stores() if one.is_complete and address in one.addresses]
+        lock = cache.hold(copies[-1].sha256) if copies else None
+    if lock is None:
+        return None
+    try:
+        store = opened(cache.store(copies[-1].sha256), address)
+    except BaseException:
+        os.close(lock)
+        raise
+    weakref.finalize(store, os.close, lock)
+    return store
+
+
+def _open_current(cache: Cache, address: str) -> Store:
+    remote, failed = transport_of(address), ""
     while True:
         manifest, text = _manifest(remote, address)
         with writing(cache.folder):

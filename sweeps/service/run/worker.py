@@ -203,7 +203,7 @@ class _Attempt:
 
     def _train_and_evaluate(self, command: str) -> None:
         try:
-            store = open_store(self.trial.store)
+            store = open_store(self.trial.store, may_be_old=True)
             facts: dict[str, Any] = {"dim": store.manifest.dim, "dtype": store.manifest.dtype}
             if self.trial.part == "validation":
                 facts["validation"] = held_out(store, self.trial.split).validation
@@ -235,7 +235,7 @@ class _Attempt:
         else:
             self._check_precision()
             predictor, weights = self._train(store)
-            store = open_store(self.trial.store)
+            store = open_store(self.trial.store, may_be_old=True)
             self._check_data(store)
         failpoints.reach("sweeps.worker.trained")
         self._evaluate(store, predictor, weights)

@@ -25,6 +25,7 @@ from sweeps.service.trials.folder import TO_RUN, State
 from sweeps.service.trials.results_folder import ResultsFolder
 from tests.helpers.factories import write_store
 from tests.helpers.refusals import refused
+from tests.helpers.remote_stores import site_of
 from tests.sweeps import small
 
 SLEEPER = """
@@ -271,6 +272,23 @@ def test_a_store_that_is_replaced_during_training_fails_the_evaluation(tiny_stor
     epochs: list[EpochReport] = []
     assert run_trial(trial, results, device="cpu", report=epochs.append).state is State.FINISHED
     assert not epochs
+
+
+def test_a_trial_whose_store_is_out_of_reach_goes_on_with_the_copy_that_it_was_planned_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MUCON_CACHE_DIR", str(tmp_path / "cache"))
+    local, results = small.make_store(tmp_path / "site" / "tiny"), ResultsFolder(tmp_path / "results")
+    with site_of(tmp_path / "site") as site:
+        here = small.make_trial(local)
+        trial = dataclasses.replace(here, store=site.uri("tiny"))
+        assert run_trial(trial, results, device="cpu", report=lambda _: site.server_close()).state is State.FINISHED
+    run_trial(here, ResultsFolder(tmp_path / "local"), device="cpu")
+    assert small.weights(results.path) == small.weights(tmp_path / "local")
+    other = dataclasses.replace(trial, identity="0" * 16, data_fingerprint="0" * 16)
+    assert trial.data_fingerprint in str(run_trial(other, results, device="cpu").reason)
+    with refused("unreachable", place=trial.store, n=1):
+        open_store(trial.store)
 
 
 def test_a_trial_that_resumes_on_another_split_or_other_annotation_fails(tiny_store: Path, tmp_path: Path) -> None:
