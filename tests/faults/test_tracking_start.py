@@ -54,6 +54,7 @@ def http_answer(status: str, body: str) -> bytes:
     ("answer", "rule"),
     [
         (http_answer("200 OK", "<html>a page</html>"), "type"),
+        (http_answer("200 OK", 100_000 * "["), "type"),
         (http_answer("404 Not Found", '{"detail": "Not Found"}'), "type"),
         (http_answer("500 Internal", '{"error_code": "INTERNAL_ERROR", "message": "no database"}'), "unreachable"),
         (b"\x15\x03\x01\x00\x02\x02\x50", "unreachable"),

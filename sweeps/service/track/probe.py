@@ -85,7 +85,7 @@ def _ask_http(uri: str, experiment: str) -> bool:
     if status in (401, 403):
         return False
     answer: Any = None
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         answer = json.loads(body)
     if not isinstance(answer, dict) or not answer.keys() & {"experiment", "error_code"}:
         raise _wrong(uri, "type", f"what answers at {redacted(uri)} is no MLflow server (status {status})")

@@ -46,6 +46,10 @@ figure: {kind: segmentations, recordings: [a, b]}
 """
 
 
+BOMB = "".join(f"a{i}: &a{i} [{', '.join(9 * [f'*a{i - 1}'])}]\n" for i in range(1, 10))
+"""A value with 9 ** 9 parts in a few lines."""
+
+
 def read(folder: Path, text: str, name: str = "mine.yaml", taken: tuple[str, ...] = ()) -> Experiment | Collection:
     path = folder / name
     path.write_text(textwrap.dedent(text))
@@ -228,6 +232,9 @@ def test_what_is_left_out_is_as_in_the_packages_own_sweeps(tmp_path: Path) -> No
         ("{default: b, variants: [{name: a}]}", "unknown", "default", "b"),
         ("{seeds: 1, seeds: 2}", "duplicate", "line 1", "seeds"),
         ("grid:\n  a: [1\nb: 2", "unreadable", "line 3", ANY),
+        ("set: &a {b: *a}\n", "unreadable", "", ANY),
+        (5_000 * "[", "unreadable", "", ANY),
+        (f"a0: &a0 [x]\n{BOMB}title: *a9\n", "unreadable", "", ANY),
     ],
 )
 def test_a_wrong_file_is_refused_at_the_keys_place(

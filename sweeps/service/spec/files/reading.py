@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import re
 from collections.abc import Collection, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ from sweeps.service.spec.texts import joined, text_problems
 
 TEXT_KEYS = ("title", "name", "default", "splits", "x", "y", "x_title", "recordings")
 """Keys whose values are texts, also where YAML reads numbers or dates."""
+MAX_NODES = 100_000
+"""Largest number of values in a YAML file."""
 _TEXT = "tag:yaml.org,2002:str"
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp")
 _PLAIN_NUMBER = re.compile(r"[-+]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][-+]?\d+)?|[-+]?\.(inf|nan)", re.IGNORECASE)
@@ -63,20 +67,40 @@ def _yaml(text: str) -> object:
     """The content of a YAML file."""
     try:
         tree = yaml.compose(text, Loader=yaml.SafeLoader)
-        problems = [] if tree is None else list(_problems(tree, "", set()))
+        if tree is None:
+            return None
+        if _size(tree, {}) > MAX_NODES:
+            message = f"more than {MAX_NODES:,} values with every anchor in its places, or an anchor inside itself"
+            raise InputError(_unreadable("", MAX_NODES, message))
+        problems = list(_problems(tree, "", set()))
         if problems:
             raise InputError(problems)
-        content: object = None if tree is None else yaml.SafeLoader("").construct_document(tree)
+        content: object = yaml.SafeLoader("").construct_document(tree)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         reason = error.problem or error.context
         raise InputError(
             _unreadable(f"line {mark.line + 1}" if mark else "", reason, f"invalid YAML ({reason})")
         ) from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         reason = " ".join(str(error).split())
         raise InputError(_unreadable("", reason, f"invalid YAML ({reason})")) from None
     return content
+
+
+def _size(node: yaml.Node, known: dict[int, float]) -> float:
+    """Number of nodes with every anchor in each of its places; infinite if one is inside itself.
+
+    Args:
+        node: where to count.
+        known: sizes of the nodes that were visited, by their `id`.
+    """
+    if id(node) not in known:
+        known[id(node)] = math.inf  # until its parts are counted
+        parts = chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
+        is_leaf = isinstance(node, yaml.ScalarNode)
+        known[id(node)] = 1 if is_leaf else 1 + sum(_size(part, known) for part in parts)
+    return known[id(node)]
 
 
 def _problems(node: yaml.Node, place: str, seen: set[int]) -> Iterator[Problem]:
@@ -87,7 +111,7 @@ def _problems(node: yaml.Node, place: str, seen: set[int]) -> Iterator[Problem]:
     Args:
         node: where to look; changed in place.
         place: keys that lead to the node.
-        seen: nodes that were visited, since an anchor can occur in several places and in itself.
+        seen: nodes that were visited, since an anchor can occur in several places.
     """
     if id(node) in seen:
         return
