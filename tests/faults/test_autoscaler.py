@@ -101,12 +101,12 @@ def test_workers_appear_for_the_queue_of_a_sweep_and_go_when_it_is_done(head: Ho
     rows = {shape: {"mask.shape": shape} for shape in ("box", "bell", "trapezoid")}
     script = small.own_script(head.shared, "queue", rows)
     line = small.command(script, Path("/mnt/store"), Path("/mnt/results"), "--set", f"training.epochs={EPOCHS}")
-    at = line.index("--tracking-uri")
-    line[at : at + 2] = ["--tracking", "off"]
+    line = small.untracked(line)
     line[1] = f"/mnt/{script.name}"
     assert workers(head) == 0
     with head.started("env", "RAY_AUTH_MODE=token", *line, "--address", "auto", log=log) as driver:
-        wait_until(lambda: workers(head) == 2 or driver.poll() is not None, 300, "the start of two workers")
+        started = "the start of two workers"
+        wait_until(lambda: workers(head) == 2 or driver.poll() is not None, 300, started, pause=2)
         assert driver.wait(300) == 0, log.read_text()
     assert list(small.epochs(results).values()) == [list(range(1, EPOCHS + 1))] * len(rows)
-    wait_until(lambda: workers(head) == 0, 240, "the end of the workers")
+    wait_until(lambda: workers(head) == 0, 240, "the end of the workers", pause=2)

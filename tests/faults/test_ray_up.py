@@ -60,13 +60,18 @@ def test_a_cluster_over_ssh_runs_a_sweep_loses_a_worker_and_goes_down(hosts: Hos
         assert "stats collection is disabled." in up, "Ray says so on the head"
         with contextlib.suppress(TimeoutError):
             wait_until(
-                lambda: "2 local.cluster.node" in hosts.exec("ray status").stdout, 120, "the start of the worker"
+                lambda: (
+                    hosts.ssh(WORKER, "pgrep -x raylet").returncode == 0
+                    and "2 local.cluster.node" in hosts.exec("ray status").stdout
+                ),
+                120,
+                "the start of the worker",
+                pause=1,
             )
             break
 
     line = small.command(small.own_script(shared, "moved", rows), Path("/mnt/store"), Path("/mnt/results"))
-    at = line.index("--tracking-uri")
-    line[at : at + 2] = ["--tracking", "off", "--address", "auto", "--cpus-per-trial", str(get_num_cpus())]
+    line = [*small.untracked(line), "--address", "auto", "--cpus-per-trial", str(get_num_cpus())]
     sweep = shlex.join([*line, "--set", f"training.epochs={EPOCHS}"]).replace(str(shared), "/mnt")
     with hosts.started(RAY, "exec", "cluster.yaml", sweep, log=log) as driver:
         wait_until(

@@ -41,13 +41,13 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    """Polls every 0.1 s; raises TimeoutError after a number of seconds."""
+def wait_until(condition: Callable[[], bool], seconds: float, what: str, pause: float = 0.1) -> None:
+    """Polls a condition with a pause in between; raises TimeoutError after a number of seconds."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what} did not happen within {seconds} s")
-        time.sleep(0.1)
+        time.sleep(pause)
 
 
 def answers(url: str) -> bool:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import subprocess
-import sys
-import textwrap
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from storage import failpoints
 from sweeps.service.run.executor.ray_environment import set_ray_environment
 from sweeps.service.run.preflight import own_facts
 from sweeps.service.run.resources import Resources
@@ -48,14 +46,13 @@ class Recorded:
 
 
 class Retrying:
-    """Supplies a first trial, waits for its failure, then supplies it again with another store, then one more.
+    """Supplies a trial after the outcome of the one before, such as a failed one again with another store.
 
-    Between the outcome and the next trial it has nothing to offer for a while.
+    Between an outcome and the next trial it has nothing to offer for a while.
     """
 
-    def __init__(self, broken: Trial, store: Path, last: Trial, pause: float) -> None:
-        self.steps: list[Trial] = [broken, dataclasses.replace(broken, store=str(store)), last]
-        self.pause = pause
+    def __init__(self, *steps: Trial, pause: float) -> None:
+        self.steps, self.pause = list(steps), pause
         self.running: Trial | None = None
         self.waits = 0
         self.not_before = 0.0
@@ -78,7 +75,7 @@ class Retrying:
 
 
 def test_a_source_supplies_further_trainings_after_outcomes_until_it_is_exhausted(
-    tiny_store: Path, tmp_path: Path
+    tiny_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_ray_environment()
     from sweeps.service.run.executor.engine import Ending, run_trials
@@ -86,24 +83,22 @@ def test_a_source_supplies_further_trainings_after_outcomes_until_it_is_exhauste
 
     results = ResultsFolder(tmp_path / "results")
     workplace = Workplace(results=results, scratch=results.running("source"), device="cpu", command="a test")
-    trial = small.make_trial(tiny_store, training__epochs=1)
-    last = small.make_trial(tiny_store, training__epochs=1, seed=2)
+    trial, deadly, last = (small.make_trial(tiny_store, training__epochs=1, seed=seed) for seed in (1, 2, 3))
     broken = dataclasses.replace(trial, store=str(tmp_path / "gone"))
-    source, listener = Retrying(broken, tiny_store, last, pause=1.0), Recorded()
+    mended = dataclasses.replace(broken, store=str(tiny_store))
+    source, listener = Retrying(broken, mended, deadly, last, pause=1.0), Recorded()
+    monkeypatch.setenv(failpoints.VARIABLE, f"sweeps.worker.begun.{deadly.identity}:1:kill")
     assert run_trials(source, workplace, ONE, listener) == Ending()
-    assert source.outcomes == [
-        (broken, State.FAILED),
-        (dataclasses.replace(broken, store=str(tiny_store)), State.FINISHED),
-        (last, State.FINISHED),
-    ]
+    states = [State.FAILED, State.FINISHED, State.FAILED, State.FINISHED]
+    assert source.outcomes == list(zip((broken, mended, deadly, last), states, strict=True))
     assert source.waits > 0
-    assert [(key, outcome.state) for key, outcome in listener.outcomes] == [
-        *((trial.key, state) for state in (State.FAILED, State.FINISHED)),
-        (last.key, State.FINISHED),
-    ]
+    keys = (trial.key, trial.key, deadly.key, last.key)
+    assert [(key, outcome.state) for key, outcome in listener.outcomes] == list(zip(keys, states, strict=True))
     assert str(tmp_path / "gone") in str(listener.outcomes[0][1].reason)
+    assert " 3 times" in str(listener.outcomes[2][1].reason), "its worker process died"
     assert small.statuses(results.path) == {
         trial.identity: ["running", "failed", "running", "finished"],
+        deadly.identity: ["running", "running", "running", "failed"],
         last.identity: ["running", "finished"],
     }
     assert not workplace.stop_file.exists()
@@ -249,66 +244,3 @@ def test_a_trial_that_has_ended_takes_no_memory() -> None:
     assert [trial.config["job"] for trial in kept] == [0, 2]
     assert not ended.config
     assert not ended.run_metadata.metric_analysis
-
-
-WAITING = """
-    import pathlib, sys
-
-    from sweeps.service.run.executor.ray_environment import set_ray_environment
-
-    set_ray_environment()
-    from sweeps.service.run.executor.engine import run_trials
-    from sweeps.service.run.executor.workplace import Workplace
-    from sweeps.service.run.resources import Resources
-    from sweeps.service.run.source import Exhausted
-    from sweeps.service.trials.results_folder import SLOTS_FILE, ResultsFolder
-    from tests.sweeps import small
-
-    class UntilItHasEnded:
-        def __init__(self, trial):
-            self.trials, self.outcome = [trial], None
-
-        def next_training(self):
-            if self.trials:
-                return (self.trials.pop(),)
-            if self.outcome is None:
-                return None
-            raise Exhausted
-
-        def ended(self, trial, outcome):
-            self.outcome = outcome
-
-    class Ends:
-        def epoch(self, key, values):
-            pass
-
-        def ended(self, key, outcome):
-            print(outcome.state, outcome.reason, flush=True)
-
-        def note(self, text, key=None):
-            pass
-
-    results = ResultsFolder(pathlib.Path(sys.argv[2]))
-    workplace = Workplace(results=results, scratch=results.running("dies"), device="cpu")
-    source = UntilItHasEnded(small.make_trial(pathlib.Path(sys.argv[1])))
-    run_trials(source, workplace, Resources(cpus=1, gpus=0), Ends())
-    print("exhausted", source.outcome.state)
-"""
-
-
-def test_a_source_receives_the_failure_of_a_trial_whose_worker_process_died(tiny_store: Path, tmp_path: Path) -> None:
-    """A source that waits for this outcome would otherwise wait for ever."""
-    ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(WAITING), str(tiny_store), str(tmp_path)],
-        env=small.environment(PYTHONPATH=str(small.ROOT), MUCON_FAILPOINT="training.step:2:kill"),
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    failed, exhausted = ran.stdout.splitlines()
-    assert failed.split()[0] == "failed"
-    assert " 3 " in failed
-    assert exhausted == "exhausted failed"
-    assert list(small.statuses(tmp_path).values()) == [["running", "running", "running", "failed"]]
