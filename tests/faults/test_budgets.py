@@ -24,7 +24,7 @@ SLOW = {"MUCON_FAILPOINT": "training.step:1:slow"}
 """Each of the 120 steps of a trial waits 0.2 s, so that it needs much more than the budget."""
 LIMIT = 0.001
 """Core-hours: 3.6 s of one core."""
-ROOMY = ("--cpu-hours", "100")
+ROOMY = ("--cpu-hours", "100", "--max-concurrent", "1")
 SECRET = "s3cr3t-hook"
 LONG = 100
 """Epochs of a trial that lasts 120 s with `SLOW`, and some seconds without."""
@@ -51,9 +51,7 @@ def test_a_budget_stops_running_trials_survives_a_kill_and_a_larger_one_resumes_
 ) -> None:
     results = tmp_path / "results"
     rows = {shape: {"mask.shape": shape} for shape in ("bell", "trapezoid")}
-    line = small.command(small.own_script(tmp_path, "limited", rows), tiny_store, results)
-    at = line.index("--tracking-uri")
-    line[at : at + 2] = ["--tracking", "off"]
+    line = small.untracked(small.command(small.own_script(tmp_path, "limited", rows), tiny_store, results))
     line += ["--set", f"training.epochs={EPOCHS}"]
     page = results / "sweeps" / "limited" / "index.html"
 
@@ -119,9 +117,7 @@ def test_a_trial_that_is_much_slower_than_estimated_stops_within_a_checkpoint_in
     rows = {shape: {"mask.shape": shape} for shape in ("bell", "trapezoid")}
     fast, slow = (small.make_trial(tiny_store, mask__shape=shape, training__epochs=LONG) for shape in rows)
     assert run_trial(fast, ResultsFolder(results), device="cpu").state is State.FINISHED
-    line = small.command(small.own_script(tmp_path, "limited", rows), tiny_store, results)
-    at = line.index("--tracking-uri")
-    line[at : at + 2] = ["--tracking", "off"]
+    line = small.untracked(small.command(small.own_script(tmp_path, "limited", rows), tiny_store, results))
     line += ["--set", f"training.epochs={LONG}", "--checkpoint-every", str(INTERVAL)]
     for budget in (20, 60, 100):  # the first one within which this machine starts the trial
         started = time.time()

@@ -18,7 +18,7 @@ from tests.helpers.disks import disk
 from tests.helpers.services import need
 from tests.sweeps import small
 
-pytestmark = pytest.mark.service
+pytestmark = [pytest.mark.service, pytest.mark.xdist_group("engine")]  # one process trains what nothing disturbs
 
 SHAPES = ("box", "bell", "trapezoid")
 EPOCHS = 30
@@ -163,7 +163,7 @@ def test_a_worker_that_the_kernel_kills_for_its_memory_runs_once_more_with_more_
 ) -> None:
     results, log = tmp_path / "results", tmp_path / "log"
     script = small.own_script(tmp_path, "starved", {"box": {"mask.shape": "box"}})
-    line = small.command(script, tiny_store, results, "--cpus-per-trial", "1")
+    line = small.untracked(small.command(script, tiny_store, results, "--cpus-per-trial", "1"))
     with no_memory() as group, small.started([*line, "--set", "training.epochs=500"], log) as driver:
         killed = []
         for _ in range(2):
@@ -241,7 +241,8 @@ def test_a_frozen_worker_is_ended_once_its_lease_has_expired_and_its_trial_resum
     tiny_store: Path, tmp_path: Path, undisturbed: dict[str, str]
 ) -> None:
     results, log = tmp_path / "results", tmp_path / "log"
-    with small.started(line_of("frozen", tiny_store, tmp_path, results), log) as driver:
+    line = small.untracked(line_of("frozen", tiny_store, tmp_path, results))
+    with small.started(line, log) as driver:
         small.wait_until(lambda: trained(results) >= 2)
         frozen = worker_of(results)
         os.kill(frozen, signal.SIGSTOP)

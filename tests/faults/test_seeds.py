@@ -24,12 +24,12 @@ def test_a_killed_sweep_with_a_rule_for_seeds_ends_with_those_that_the_rule_need
     script = small.own_script(tmp_path, "rule", rows)
     line = small.command(script, small.make_store(tmp_path / "store"), results)
     line[line.index("--seeds") + 1] = "auto:3..5"
-    line[line.index("--tracking-uri") : line.index("--tracking-uri") + 2] = ["--until", "2", "--tracking", "off"]
+    line = [*small.untracked(line), "--until", "2"]
 
     def finished() -> int:
         return len([*results.glob("trials/*/training.json")])
 
-    with small.started(line, tmp_path / "log") as process:
+    with small.started([*line, "--max-concurrent", "1"], tmp_path / "log") as process:
         small.wait_until(lambda: finished() >= 3 or process.poll() is not None)
         os.kill(process.pid, signal.SIGKILL)
     again = small.run(line)

@@ -41,8 +41,7 @@ def undisturbed(tiny_store: Path, tmp_path_factory: pytest.TempPathFactory) -> d
 def job(tiny_store: Path, tmp_path: Path) -> Iterator[slurm_jobs.Job]:
     need(slurm_jobs.can_run(), "unshare and ip for network namespaces")
     line = small.command(small.own_script(tmp_path, "rows", ROWS), tiny_store, tmp_path / "results")
-    at = line.index("--tracking-uri")
-    line = ["python", *line[1:at], *line[at + 2 :], "--tracking", "off", "--set", f"training.epochs={EPOCHS}"]
+    line = ["python", *small.untracked(line)[1:], "--set", f"training.epochs={EPOCHS}"]
     with contextlib.closing(slurm_jobs.Job(tmp_path / "job", line)) as submitted:
         yield submitted
 

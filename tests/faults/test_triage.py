@@ -47,9 +47,9 @@ def test_the_table_the_groups_the_logs_and_a_repetition_name_the_reason_of_every
     tiny_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results = tmp_path / "results"
-    line = small.command(small.own_script(tmp_path, "mixed", ROWS), tiny_store, results)
+    line = small.untracked(small.command(small.own_script(tmp_path, "mixed", ROWS), tiny_store, results))
     failing = failpoints(tiny_store, {"raises": "raise", "memory": "memory"})
-    ran = small.run(line, **{VARIABLE: failing})
+    ran = small.run([*line, "--max-concurrent", "1"], **{VARIABLE: failing})
     assert ran.returncode == 3
     found = cells(results, "mixed")
     assert {row: str(cell.state) for row, cell in found.items()} == {
@@ -95,7 +95,8 @@ def test_a_sweep_stops_after_identical_failures(tiny_store: Path, tmp_path: Path
     results = tmp_path / "results"
     rows = ("raises", "memory", "good", "fine")
     script = small.own_script(tmp_path, "same", {row: ROWS[row] for row in rows})
-    line = small.command(script, tiny_store, results, "--stop-after-failures", "2", "--max-concurrent", "1")
+    line = small.untracked(small.command(script, tiny_store, results))
+    line += ["--stop-after-failures", "2", "--max-concurrent", "1"]
     ran = small.run(line, **{VARIABLE: failpoints(tiny_store, dict.fromkeys(("raises", "memory"), "raise"))})
     assert ran.returncode == 3
     states = {row: str(cell.state) for row, cell in cells(results, "same").items()}

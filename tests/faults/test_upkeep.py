@@ -146,6 +146,7 @@ def test_a_failure_is_left_alone_and_retry_finishes_it_and_keep_reduces_the_othe
     adam = {"training.optimiser": "adam", "training.learning_rate": 0.001}
     rows = {shape: {"mask.shape": shape, **adam} for shape in ("box", "bell")}
     line = small.command(small.own_script(tmp_path, "retried", rows), tiny_store, results, "--keep", "1")
+    line += ["--max-concurrent", "1"]
     failed = small.run(line, MUCON_FAILPOINT="training.epoch:2:raise")
     assert failed.returncode == 3
     said = small.statuses(results)

@@ -41,7 +41,7 @@ def test_driver_workers_and_tracking_do_without_the_labels_of_test_recordings(tm
         split_data(open_store(store), "1")
     script = small.own_script(tmp_path, "spoiled", {"one": {}, "other": {"loss.smoothing": 0.3}})
     line = small.command(script, store, tmp_path / "results", "--part", "validation", "--set", "training.epochs=1")
-    ran = small.run(line)
+    ran = small.run([*line, "--max-concurrent", "1"])
     assert ran.returncode == 0, ran.stdout + ran.stderr
     plan = read_plan(ResultsFolder.at(tmp_path / "results"), "spoiled")
     assert plan.part == "validation"

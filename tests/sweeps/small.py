@@ -91,6 +91,12 @@ def command(script: Path, store: Path, results: Path, *more: str) -> list[str]:
     return [*line, "--device", "cpu", "--tracking-uri", f"sqlite:///{store.parent / 'mlflow.db'}", *settings, *more]
 
 
+def untracked(line: list[str]) -> list[str]:
+    """The command line without a tracking database, whose client takes seconds to import."""
+    at = line.index("--tracking-uri")
+    return [*line[:at], *line[at + 2 :], "--tracking", "off"]
+
+
 def environment(**more: str) -> dict[str, str]:
     """The environment of a driver's process, without variables of other services of the test run."""
     kept = {name: value for name, value in os.environ.items() if not re.match("MLFLOW_|RAY_|TUNE_|MUCON_FAIL", name)}

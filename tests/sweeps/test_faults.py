@@ -94,7 +94,7 @@ def test_a_trial_killed_in_mid_epoch_resumes_to_the_same_bits_and_one_that_is_ki
         "short": {"mask.shape": "bell", "training.epochs": 3},
         "long": {"training.epochs": 6},
     }
-    line = small.command(small.own_script(tmp_path, "killed", rows), tiny_store, results)
+    line = small.untracked(small.command(small.own_script(tmp_path, "killed", rows), tiny_store, results))
     at = line.index("training.epochs=3")
     del line[at - 1 : at + 1]
     ran = small.run(line, MUCON_FAILPOINT="training.step:8:kill")

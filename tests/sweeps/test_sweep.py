@@ -149,13 +149,12 @@ def test_a_failed_trial_has_its_reason_under_the_table_and_is_the_only_one_to_ru
 
 
 def test_a_shipping_thread_that_dies_is_reported_and_the_same_command_ships_what_is_missing(
-    finished_sweep: Finished, tiny_store: Path, tmp_path: Path
+    finished_sweep: Finished, tiny_store: Path, tmp_path: Path, mlflow_uri: str
 ) -> None:
     results = tmp_path / "results"
     shutil.copytree(finished_sweep.results, results)
-    database = f"sqlite:///{tmp_path / 'mlflow.db'}"
     line = [*small.command(small.MASKS, tiny_store, results), "--name", "two", "--rows", "bell, no", "box, no"]
-    line += ["--tracking-uri", database]
+    line += ["--tracking-uri", mlflow_uri]
     died = small.run(line, MUCON_FAILPOINT="sweeps.tracking.batch:1:raise")
     assert died.returncode == 3
     assert "\nMLflow: " not in died.stdout

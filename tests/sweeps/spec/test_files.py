@@ -384,11 +384,11 @@ def test_a_file_is_run_from_its_estimate_to_the_commands_that_use_its_best_trial
 ) -> None:
     file = tmp_path / "short.yaml"
     file.write_text("seeds: 1\nmetrics: [mof, frames.mof]\ngrid: {mask.shape: [box, bell]}\n")
-    line = small.command(Path("-m"), tiny_store, tmp_path / "results")
+    line = small.untracked(small.command(Path("-m"), tiny_store, tmp_path / "results"))
     line[2:2] = ["sweeps", "run", str(file)]
     assert main(None, [*line[3:], "--dry-run"]) == 0
     assert "to run: 2 trainings" in capsys.readouterr().out
-    ran = small.run(line)
+    ran = small.run([*line, "--max-concurrent", "1"])
     assert (ran.returncode, ran.stderr) == (0, "")
     (best,) = (line for line in ran.stdout.splitlines() if line.startswith("best mean: "))
     (evaluate,) = (line.split()[2:] for line in ran.stdout.splitlines() if line.startswith("  evaluate: mucon "))
