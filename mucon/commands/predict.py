@@ -36,7 +36,7 @@ from mucon.errors import (
     some,
 )
 from storage.feature_files import SUFFIXES
-from storage.remote.addresses import place
+from storage.remote.addresses import is_uri, place
 
 if TYPE_CHECKING:
     from mucon.commands.parser import Commands
@@ -68,12 +68,18 @@ M_MMAP_THRESHOLD = -3
 """Parameter of glibc's `mallopt`: bytes from which an array has pages of its own."""
 
 
+def _local(text: str) -> Path:
+    if is_uri(text):
+        raise argparse.ArgumentTypeError(f"{text}: features are files of this machine; a store is given with --store")
+    return Path(text)
+
+
 def add(commands: Commands) -> None:
     """Adds the command."""
     parser = commands.add_parser("predict", help="segment new recordings", description=DESCRIPTION, epilog=EXAMPLE)
     add_run(parser, "MODEL")
     parser.add_argument(
-        "features", type=Path, nargs="*", default=[], metavar="FEATURES",
+        "features", type=_local, nargs="*", default=[], metavar="FEATURES",
         help=f"array [T, D], one file per recording ({', '.join(SUFFIXES)}); a folder means all of them in it but "
         ".csv; - means standard input, one array as .npy or a list of paths",
     )  # fmt: skip

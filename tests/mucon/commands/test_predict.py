@@ -268,6 +268,7 @@ def test_files_may_follow_options_as_well_as_precede_them(run: Path, tmp_path: P
 
 WRONG_OPTIONS = {
     "nothing to predict": ([], "missing", "FEATURES"),
+    "a store in place of files": (["s3://lab/tug"], "type", "FEATURES"),
     "two sources": (["x.npy", "--store", "s"], "conflict", "FEATURES"),
     "a part of no store": (["x.npy", "--part", "test"], "missing", "--part"),
     "a format of no file": (["x.npy", "--format", "csv"], "missing", "--format"),
