@@ -9,6 +9,7 @@
     locks/room                exclusive: a process decides what is removed
 
 A file is linked into its store before it becomes an object, so an object with one link belongs to no store.
+The holder of a lock removes its file when what it locks is done or gone; who waited for it locks the next one.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from pathlib import Path
 from storage.constants import MANIFEST
 from storage.errors import Problem, StoreError
 from storage.failpoints import reach
+from storage.folders import is_at
 from storage.format.manifest import FileEntry, Manifest
 from storage.inspection.overview import size_text
 
@@ -120,31 +122,38 @@ class Cache:
         Returns:
             File descriptor; the lock ends when it is closed.
         """
-        lock = os.open(self.folder / "locks" / f"{sha256}.store", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH)
-            if marked and not exclusive:
-                os.utime(lock)
-        except BlockingIOError:
-            os.close(lock)
-            return None
-        except BaseException:
-            os.close(lock)
-            raise
+        lock = self._lock(f"{sha256}.store", fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH)
+        if lock is not None and marked and not exclusive:
+            os.utime(lock)
         return lock
 
     @contextmanager
     def locked(self, name: str, *, wait: bool = True) -> Iterator[bool]:
         """Locks a file of `locks/` for this thread; without `wait`, yields False if another has it."""
-        lock = os.open(self.folder / "locks" / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        lock = self._lock(name, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-                got = True
-            except BlockingIOError:
-                got = False
-            yield got
+            yield lock is not None
         finally:
+            if lock is not None:
+                if name.endswith((".fetch", ".object")):
+                    (self.folder / "locks" / name).unlink(missing_ok=True)
+                os.close(lock)
+
+    def _lock(self, name: str, kind: int) -> int | None:
+        """Locks a file of `locks/`; returns its descriptor, or None if another has it and `kind` does not wait."""
+        path = self.folder / "locks" / name
+        while True:
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            try:
+                fcntl.flock(lock, kind)
+                if is_at(lock, path):
+                    return lock
+            except BlockingIOError:
+                os.close(lock)
+                return None
+            except BaseException:
+                os.close(lock)
+                raise
             os.close(lock)
 
     def is_complete(self, manifest: Manifest) -> bool:
@@ -203,6 +212,7 @@ class Cache:
                 (folder / name).unlink(missing_ok=True)
             reach("storage.cache.remove")
             shutil.rmtree(folder, ignore_errors=True)
+            (self.folder / "locks" / f"{sha256}.store").unlink(missing_ok=True)
         finally:
             os.close(lock)
         self.remove_unlinked()

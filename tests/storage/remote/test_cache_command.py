@@ -10,6 +10,7 @@ import pytest
 
 from storage import open_store
 from storage.cli import main
+from storage.remote.cache import Cache
 from storage.remote.uploading import target_of
 from tests.helpers.remote_stores import Site, site_of
 from tests.storage.helpers import DataSet, clips_of, flip, write_store
@@ -57,6 +58,7 @@ def test_the_cache_is_listed_and_cleared_except_for_what_is_open(
     assert main(["cache", "clear"]) == 0
     capsys.readouterr()
     assert listed(capsys) == {}
+    assert [path.name for path in Cache.configured().folder.rglob("*") if path.is_file()] == ["room"]
 
 
 def test_verify_finds_a_flipped_byte_and_the_file_is_fetched_again(
