@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from storage.editing.edit import Edit, Piece
-from storage.editing.union import header_conflicts, united, united_names
+from storage.editing.union import ONE_CLIP, header_conflicts, united, united_names
 from storage.errors import Problem, StoreError, condensed, counted, some
 from storage.format.schema import little_endian
 from storage.importing import store_times
@@ -78,8 +78,9 @@ def with_dataset(
         n_bytes += len(clip.features) * width
         if clip.id in store:
             repeated.append(clip.id)
+    message = f"{store.path} has such a clip"
     problems += condensed(
-        Problem(rule="duplicate", place=f"{source}: {video}", value=video, message=f"{store.path} has such a clip")
+        Problem(rule="duplicate", place=f"{source}: {video}", value=video, message=message, hint=ONE_CLIP)
         for video in repeated
     )
     if problems:

@@ -17,6 +17,10 @@ from storage.remote.addresses import name_of
 _TIMES = ("fps", "window", "stride", "offset")
 
 
+ONE_CLIP = "remove it from one of them"
+"""What to do about a clip in two stores."""
+
+
 def united(stores: Sequence[Store], *, repeated: bool = True) -> Edit:
     """Returns the store with the clips of several stores.
 
@@ -108,7 +112,7 @@ def _clip_conflicts(first: Record, second: Record, vocabulary: Sequence[str], *,
     """Yields the contradictions between two records of one id."""
     if not repeated or first.sha256 != second.sha256 or first.frames != second.frames:
         message = "a clip of this name exists already" + (", with other features" if repeated else "")
-        yield Problem(rule="duplicate", place=first.id, value=first.id, message=message)
+        yield Problem(rule="duplicate", place=first.id, value=first.id, message=message, hint=ONE_CLIP)
         return
     for name in ("group", "activity", "transcript", "lengths"):
         here, there = getattr(first, name), getattr(second, name)
