@@ -15,8 +15,6 @@ from storage.reader import Store
 from storage.remote.addresses import name_of
 
 _TIMES = ("fps", "window", "stride", "offset")
-
-
 ONE_CLIP = "remove it from one of them"
 """What to do about a clip in two stores."""
 
