@@ -76,6 +76,8 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps({"format_version": FORMAT_VERSION, "trials": trials}, indent=1))
         return EXIT_OK
     console = new_console()
+    if not chosen:
+        say(console, f"no trial of {options.trial} has failed, is lost or is damaged")
     for title, folder in chosen.items():
         said = list(log_lines(folder, lines))
         for line in (

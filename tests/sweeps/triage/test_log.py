@@ -33,17 +33,19 @@ def folder(tmp_path: Path) -> TrialFolder:
     return write_trial(tmp_path, epochs=3, status="failed", reason="no cake")
 
 
+SHAPE = Experiment(
+    name="hostile",
+    title=LABEL,
+    label_titles=("Row",),
+    variants=(Variant(labels=(LABEL,), settings={}),),
+    columns=(Column(metric="mof"),),
+)
+
+
 def plant(results: Path) -> ResultsFolder:
     """A sweep with hostile names and reasons; seed 1 has failed, seed 2 is lost."""
-    shape = Experiment(
-        name="hostile",
-        title=LABEL,
-        label_titles=("Row",),
-        variants=(Variant(labels=(LABEL,), settings={}),),
-        columns=(Column(metric="mof"),),
-    )
     unfinished = {(LABEL, "1", 1): Unfinished("failed", HOSTILE), (LABEL, "1", 2): Unfinished("running")}
-    planted = make_sweep(results, shape, lambda *_: 0.5, n_seeds=3, unfinished=unfinished)
+    planted = make_sweep(results, SHAPE, lambda *_: 0.5, n_seeds=3, unfinished=unfinished)
     for trial in planted.tracked.folders:
         trial.log_path.write_text(HOSTILE)
         trial.traceback_path.write_text(HOSTILE)
@@ -65,6 +67,13 @@ def test_a_journal_is_readable_and_a_damaged_line_hides_no_other(folder: TrialFo
     folder.journal_path.write_bytes(b"".join([*content[:3], b"\0\0\0\n", *content[3:]]))
     assert journal_lines(folder)[:-1] == lines
     assert "line 4" in journal_lines(folder)[-1]
+
+
+def test_a_sweep_without_failures_has_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_sweep(tmp_path, SHAPE, lambda *_: 0.5, n_seeds=1)
+    assert main(None, ["logs", "hostile", "--results", str(tmp_path)]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "hostile" in line
 
 
 def test_the_last_lines_of_each_part_are_shown(folder: TrialFolder) -> None:
