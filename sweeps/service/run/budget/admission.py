@@ -107,6 +107,9 @@ class BudgetedTrials:
     unknown duration is admitted if anything is left. Trainings that do not fit let others of their seed go first, but
     none of a later seed.
 
+    Attributes:
+        asked_after: seconds from the start of the command to the first request for a training; None before it.
+
     Args:
         source: supplies the trainings.
         spending: the budget and what has been used of it.
@@ -126,6 +129,7 @@ class BudgetedTrials:
         speeds: Speeds,
         epochs_left: Callable[[Trial], int],
     ) -> None:
+        self.asked_after: float | None = None
         self._source = source
         self._spending = spending
         self._share = {"--time-budget": 1.0, "--gpu-hours": each.gpus, "--cpu-hours": each.cpus}
@@ -143,6 +147,8 @@ class BudgetedTrials:
         Raises:
             Exhausted: the budget covers no further training.
         """
+        if self.asked_after is None:
+            self.asked_after = self._spending.seconds
         if self._spending.is_over:
             raise Exhausted
         if len(self._started) >= self._slots:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mucon.errors import counted
 from sweeps.service.run.budget.admission import BudgetedTrials, CountedTrials, balanced, first_trainings
 from sweeps.service.run.budget.estimates import epochs_left, makespan, recorded_speeds, trained
 from sweeps.service.run.budget.limits import Budget, Limit
@@ -154,9 +155,10 @@ class Budgeting:
         seconds = [self._estimate(training[0]) for training in left]
         known = [one for one in seconds if one is not None]
         about = f", about {duration(sum(known))} of training" if known and len(known) == len(seconds) else ""
-        larger = ", ".join(self._larger(limit, seconds, len(ended) + len(left)) for limit in self._budget.limits)
-        count = f"{len(left)} training{'s' * (len(left) > 1)}"
-        yield f"budget: {', '.join(used)} used; left: {count}{about}; to go on: the same command with {larger}"
+        options = [self._larger(limit, seconds, len(ended) + len(left)) for limit in self._budget.limits]
+        larger = ", ".join(filter(None, options))
+        again = f"the same command{f' with {larger}' * bool(larger)}"
+        yield f"budget: {', '.join(used)} used; left: {counted(len(left), 'training')}{about}; to go on: {again}"
 
     def _used(self, limit: Limit, n_trained: int) -> str:
         used = float(n_trained) if limit is self._budget.trials else self.spending.used(limit)
@@ -167,16 +169,23 @@ class Budgeting:
         return None if self._speeds is None else self._speeds.seconds(trial, epochs_left(trial, self._folder))
 
     def _larger(self, limit: Limit, seconds: Sequence[float | None], n_trainings: int) -> str:
-        """The option that covers the rest; twice the limit if the rest is unknown."""
+        """The option that covers the rest, and of the time the start; empty if the limit does.
+
+        Twice the limit if the rest is unknown.
+        """
         known = [one for one in seconds if one is not None]
+        asked_after = None if self._source is None else self._source.asked_after
+        start = self.spending.seconds if asked_after is None else asked_after
         if limit is self._budget.trials:
-            needed = max(float(n_trainings), limit.value)
+            needed = float(n_trainings)
         elif len(known) < len(seconds):
-            needed = 2 * limit.value
+            needed = 2 * max(limit.value, start if limit is self._budget.time else self.spending.used(limit))
         elif limit is self._budget.time:
-            needed = max(makespan(known, self._slots), limit.value)
+            needed = start + makespan(known, self._slots)
         else:
             share = self._each.gpus if limit is self._budget.gpu_hours else self._each.cpus
-            needed = max(self.spending.used(limit) + sum(known) * share, limit.value)
+            needed = self.spending.used(limit) + sum(known) * share
+        if needed <= limit.value:
+            return ""
         option = limit.as_option(needed)
         return option if limit.source == limit.option else f"{option} (after raising {limit.source})"

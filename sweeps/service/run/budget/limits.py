@@ -49,7 +49,7 @@ class Limit:
         if self.option == "--time-budget":
             return duration(value) if value else "0 s"
         if self.option == "--max-trials":
-            return f"{value:g} trainings"
+            return f"{value:g} training{'s' * (value != 1)}"
         return f"{significant(value / HOUR, 3)} {'GPU' if self.option == '--gpu-hours' else 'CPU'}-hours"
 
     def as_option(self, value: float) -> str:

@@ -47,10 +47,15 @@ class Spending:
         """What a trial has used, as it was last read."""
         return self._used.get(identity, Usage())
 
+    @property
+    def seconds(self) -> float:
+        """Wall time since the command began."""
+        return self._clock() - self._started
+
     def used(self, limit: Limit) -> float:
         """What has been used of a limit on time or hours, in its unit."""
         if limit.option == "--time-budget":
-            return self._clock() - self._started
+            return self.seconds
         used = list(self._used.values())
         return sum(one.gpu_seconds if limit.option == "--gpu-hours" else one.cpu_seconds for one in used)
 
