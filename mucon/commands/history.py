@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import subprocess
@@ -72,6 +73,18 @@ def environment(device: torch.device) -> dict[str, Any]:
         "numerics": mucon.NUMERICS,
         "git_commit": _commit(),
     }
+
+
+def last_environment(run: Path) -> dict[str, Any]:
+    """What `History.start` recorded last in a run folder; empty if nothing readable is there."""
+    path = run / STARTS
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+    for line in reversed(lines):
+        with contextlib.suppress(ValueError):
+            found = json.loads(line)
+            if isinstance(found, dict):
+                return {name: value for name, value in found.items() if value is not None}
+    return {}
 
 
 def _append(path: Path, value: dict[str, Any]) -> None:

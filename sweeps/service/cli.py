@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from mucon.cli import warnings_as_lines
 from mucon.commands.parser import Parser, add_version
 from mucon.errors import EXIT_INPUT, EXIT_INTERRUPTED, InputError
 from storage.commands.stdout import with_lasting_output
@@ -55,7 +56,8 @@ def _status(experiment: Experiment | Collection | Search | None, words: Sequence
         if experiment is not None:
             return run.run_script(experiment, words)
         options = parser().parse(words)
-        status: int = options.run(options)
+        with warnings_as_lines():
+            status: int = options.run(options)
         return status
     except InputError as error:
         for problem in error.problems:

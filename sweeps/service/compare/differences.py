@@ -46,12 +46,10 @@ def differences(entrants: Sequence[Entrant]) -> tuple[Difference, ...]:
     facts = [[dict(_facts(training)) for training in entrant.trainings] for entrant in entrants]
     keys = dict.fromkeys(key for of in facts for one in of for key in one)
     known = [one for of in facts for one in of]
-    has_packages = all(any(kind == "packages" for kind, _ in one) for one in known)
-    compared = ("settings", "packages") if has_packages else ("settings",)
     rows = [
         (kind, what, [[one.get((kind, what), _DEFAULT.get(kind, NOTHING)) for one in of] for of in facts])
         for kind, what in keys
-        if kind in compared or all((kind, what) in one for one in known)
+        if kind in _DEFAULT or all((kind, what) in one for one in known)
     ]
     rows += [("settings", path, values) for path, values in _settings(entrants).items()]
     found = [

@@ -265,6 +265,7 @@ def _scored(folder: Path, store: StorePlace | None, part: ScoredPart | None) -> 
         InputError: a damaged folder, or recordings that are not there or do not fit the model.
     """
     import mucon
+    from mucon.commands.history import last_environment
     from mucon.device import usable_cpus
     from mucon.evaluation import evaluate
     from mucon.library import load_predictor
@@ -295,12 +296,13 @@ def _scored(folder: Path, store: StorePlace | None, part: ScoredPart | None) -> 
         }
         for prediction, of in evaluation.segmentations.items()
     }
-    config = predictor.config.to_dict()
-    trial = {"method": predictor.method, "config": config, "split": split, "seed": config.get("seed")}
+    config, environment = predictor.config.to_dict(), last_environment(folder)
+    numerics = {name: environment[name] for name in ("numerics",) if name in environment}
+    trial = {**numerics, "method": predictor.method, "config": config, "split": split, "seed": config.get("seed")}
     return Training(
         name=str(folder),
         trial={**trial, "part": part, "store": opened.address},
-        environment={},
+        environment=environment,
         result={**evaluation.to_dict(), "evaluation_version": mucon.EVALUATION},
         segments=segments.get,
         trained_on=data,

@@ -8,7 +8,7 @@ from typing import Any
 
 from mucon.checkpoint_files import Saved, of_run
 from mucon.configuration import parse_settings
-from mucon.errors import InputError, Problem, nearest
+from mucon.errors import InputError, Problem, counted, nearest
 from mucon.export.folder import finished
 from mucon.export.scores import Interval, Score, scores_of
 from mucon.methods import method_named
@@ -50,10 +50,11 @@ class Chosen:
                 f" It was not trained on that part ({plan.splits[cell.split].held_out}). The test part of the "
                 "split took no part in the choice."
             )
+        too_high = " A score by which a model is chosen is too high for new recordings."
         return (
-            f"Chosen by {self.metric} on the {plan.part} part of split {cell.split}, among {self.n_compared} trainings "
-            f"of the sweep {plan.name}, row {cell.variant.name!r}.{held_out} A score by which a model is chosen is too "
-            "high for new recordings."
+            f"Chosen by {self.metric} on the {plan.part} part of split {cell.split}, among "
+            f"{counted(self.n_compared, 'training')} of the sweep {plan.name}, row {cell.variant.name!r}.{held_out}"
+            f"{too_high if self.n_compared > 1 else ''}"
         )
 
     def trainings(self, *, ensemble: bool) -> dict[str, Saved]:

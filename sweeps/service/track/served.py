@@ -7,10 +7,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 import mucon
 import storage
 from mucon.export.serving import PARAMETERS, Served
+from mucon.identity.contract import Contract
 from sweeps.service.track.server import set_environment
 
 set_environment()  # mlflow reads its environment when it is imported
@@ -24,6 +26,14 @@ REQUIREMENTS = ("mlflow", "numba", "numpy", "pandas", "pyyaml", "rich", "safeten
 EXAMPLE_FRAMES = 32
 
 
+def _example(contract: Contract) -> NDArray[np.float32]:
+    """Features `[EXAMPLE_FRAMES, D]` with the mean and the deviation of those of training, always the same."""
+    drawn = np.random.default_rng(0).standard_normal((EXAMPLE_FRAMES, contract.dim))
+    if contract.statistics is not None:
+        drawn = drawn * contract.statistics.std + contract.statistics.mean
+    return drawn.astype(np.float32)
+
+
 def write_served(exported: Path, target: Path) -> None:
     """Writes MLflow's folder with a copy of an exported model, the project's packages, a signature and an example.
 
@@ -35,7 +45,7 @@ def write_served(exported: Path, target: Path) -> None:
         InputError: no model at `exported`, or a damaged one.
     """
     served = Served(mucon.load(exported, device="cpu"))
-    example = np.zeros((EXAMPLE_FRAMES, served.model.dim), np.float32)
+    example = _example(served.model.contract)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "(?s).*integer column")  # no segment has a missing value
         signature = infer_signature(example, served.predict(example, None), PARAMETERS)

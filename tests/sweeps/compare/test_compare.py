@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mucon.commands.history import STARTS
 from mucon.config import TrainConfig
 from storage import open_store
 from sweeps.service.cli import main
@@ -84,12 +85,18 @@ def test_rows_and_trials_differ_in_settings_before_seeds_and_beside_the_spread_o
     assert len(found.pairs[1].noise["mof"].spreads) == 1  # both are of one row
 
 
-def test_a_run_is_scored_as_its_trial_was(trained: tuple[ResultsFolder, dict[str, list[str]]]) -> None:
+def test_a_run_is_scored_as_its_trial_was(trained: tuple[ResultsFolder, dict[str, list[str]]], tmp_path: Path) -> None:
     results, rows = trained
     identity = rows["smooth"][0]
     run = str(results.trial(identity).checkpoint_path)
     found = compared(results, identity, run)
     assert [(one.kind, one.what) for one in found.differences] == [("machine", "environment")]
+    line = '{"host": "elsewhere", "numerics": 0, "git_commit": null}\n{"host"'  # and an unfinished one
+    shutil.copytree(run, tmp_path / "run" / "checkpoint")
+    (tmp_path / "run" / STARTS).write_text(line)
+    of_run = compared(results, identity, str(tmp_path / "run")).differences
+    differ = [(one.kind, one.what, one.values[1]) for one in of_run]
+    assert {("versions", "numerics", "0"), ("machine", "host", "elsewhere")} <= set(differ)
     assert {one.outcome.adjusted_p for one in found.pairs[0].metrics} == {None}
     assert all(one.first == one.second for one in found.pairs[0].videos)
     assert found.entrants[1].first.segments("full") == found.entrants[0].segments
@@ -246,7 +253,9 @@ def test_code_packages_and_machine_follow_in_this_order() -> None:
     def trained_by(name: str, version: str, host: str, *files: str) -> Entrant:
         one = planted(name, {"v": 0.5})
         patch = "".join(f"diff --git a/{file} b/{file}\n" for file in files)
-        environment = {"git_commit": "f" * 40, "host": host, "packages": {"numpy": "2", "torch": version}}
+        more = {"ray": "2"} if name == "a" else {}  # a run records fewer packages than a trial
+        packages = {"numpy": "2", "torch": version, **more}
+        environment = {"git_commit": "f" * 40, "host": host, "packages": packages}
         return replace(one, trainings=(replace(one.first, environment=environment, patch=patch),))
 
     found = compare([trained_by("a", "2.1", "one"), trained_by("b", "2.2", "two", "mucon/masks.py")], "mof")
