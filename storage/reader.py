@@ -171,13 +171,9 @@ class Store:
 def open_store(path: str | os.PathLike[str], *, may_be_old: bool = False) -> Store:
     """Opens the store in a folder or at a URI; reads its manifest and records, but no features.
 
-    The files of a store at a URI are fetched once into the cache of this machine, see `storage.remote`.
-
+    The files of a store at a URI are fetched once into the cache of this machine, see `storage.remote`. If the URI does
+    not answer, `may_be_old` accepts a complete copy in the cache, whose recordings the caller compares.
     A process that opens a store again reads manifest and records only if one of the two files changed.
-
-    Args:
-        path: the folder or the URI.
-        may_be_old: accept a complete copy in the cache if the URI does not answer; the caller compares its recordings.
 
     Raises:
         StoreError: no such store, another format version, or files that are missing, truncated or damaged.
