@@ -10,7 +10,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -76,22 +75,15 @@ def write_data(folder: Path, ids: Sequence[str]) -> None:
     (folder / "splits" / "test.split1.bundle").write_text("".join(f"{id}.txt\n" for id in ids[3:]))
 
 
-def withhold_labels(folder: Path) -> None:
-    """Replaces the labels of a dataset by transcripts."""
-    (folder / "groundTruth").rename(folder / "transcripts")
-    for path in (folder / "transcripts").iterdir():
-        names = [name for name, _ in groupby(path.read_text().splitlines())]
-        path.write_text("".join(f"{name}\n" for name in names))
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A directory with everything that the pages name and do not make themselves."""
     folder = tmp_path_factory.mktemp("docs")
     runs = ("s01_01", "s01_02", "s02_01", "s02_02", "s03_01")
-    for name, ids in (("tug", runs), ("hapt", [f"exp0{i}_user0{i}" for i in range(1, 6)]), ("tug_transcripts", runs)):
+    for name, ids in (("tug", runs), ("hapt", [f"exp0{i}_user0{i}" for i in range(1, 6)])):
         write_data(folder / "DATA" / name, ids)
-    withhold_labels(folder / "DATA" / "tug_transcripts")
+    for block in code_blocks((ROOT / "docs" / "data.md").read_text(encoding="utf-8"), "sh"):
+        subprocess.run(["bash", "-e"], input=block, text=True, cwd=folder, check=True)
     write_annotations(folder / "BREAKFAST_ANNOTATIONS", n=90)
     for page, file in (("sweeps", "smoothing.yaml"), ("search", "rate.yaml"), ("results", "choice.yaml")):
         (yaml,) = code_blocks((ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"), "yaml")
@@ -99,7 +91,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     server, before = S3Server(), Path.cwd()
     os.chdir(folder)
     with pytest.MonkeyPatch.context() as patched:
-        for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": server.endpoint, "MUCON_CACHE_DIR": "cache"}.items():
+        variables = {"AWS_ENDPOINT_URL": server.endpoint, "MUCON_CACHE_DIR": str(folder / "cache")}
+        for name, value in {**CREDENTIALS, **variables}.items():
             patched.setenv(name, value)
         yield folder
     os.chdir(before)
