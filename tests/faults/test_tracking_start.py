@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import sqlite3
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from mucon.errors import InputError
+from storage import failpoints
 from sweeps.service.track import probe
 from sweeps.service.track.tracker import Tracker
-from tests.helpers.planted_tracking import INFO
+from tests.helpers.planted_tracking import INFO, statuses
 from tests.helpers.refusals import refused
-from tests.helpers.services import MLflowServer, PostgreSQL
+from tests.helpers.services import MLflowServer, PostgreSQL, wait_until
 from tests.helpers.tracked import EXPERIMENT
 
 pytestmark = pytest.mark.service
@@ -81,6 +86,34 @@ def test_a_server_that_is_frozen_is_told_apart_from_one_that_is_gone(monkeypatch
     with answering(None) as uri, pytest.raises(InputError) as frozen:
         Tracker(uri, EXPERIMENT, INFO).open()
     assert str(frozen.value.__cause__) == "no answer in time"
+
+
+OPENS = """
+import sys
+from sweeps.service.plan.sweep_folder import SweepInfo
+from sweeps.service.track.tracker import Tracker
+Tracker(sys.argv[1], "mucon", SweepInfo(name="one", title="t", command="c", config={})).open()
+"""
+
+
+def test_a_new_database_is_whole_at_any_time_and_the_first_of_two_processes_makes_it(
+    tmp_path: Path, new_mlflow_uri: Callable[[Path], str]
+) -> None:
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    environment = {**os.environ, failpoints.VARIABLE: "sweeps.tracking.database:1:stop"}
+    with subprocess.Popen([sys.executable, "-c", OPENS, uri], env=environment) as second:
+        wait_until(lambda: state_of(second.pid) == "T", 120, "the moment before the database gets its place")
+        assert not (tmp_path / "mlflow.db").exists(), "a kill would leave nothing"
+        assert new_mlflow_uri(tmp_path) == uri
+        second.send_signal(signal.SIGCONT)
+        assert second.wait(120) == 0
+    assert statuses(uri, "sweep") == {"one": "RUNNING"}
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def state_of(pid: int) -> str:
+    """Letter of the process's state, such as T for a frozen one."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def test_a_database_that_is_missing_or_locked_or_of_another_program_is_refused(

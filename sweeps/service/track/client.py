@@ -6,6 +6,8 @@ Importing this module takes seconds; `Tracker.open` does it.
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 import ssl
 import tempfile
 import time
@@ -13,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from storage import failpoints
 from sweeps.service.text import redacted
 from sweeps.service.track.content.changes import WRITER_TAG, Run
 from sweeps.service.track.content.records import DataSet, Measured, Point
@@ -22,9 +25,12 @@ from sweeps.service.track.server import (
     ServerError,
     artifact_location,
     check_connection,
+    database_path,
+    exists,
     remove_stray_folders,
     set_environment,
 )
+from sweeps.service.trials.results_folder import sqlite_uri
 
 set_environment()  # mlflow reads its environment when it is imported
 
@@ -65,6 +71,8 @@ class Client:
         self._asked: float | None = None
         with self._request():
             check_connection(uri)
+            if create and not exists(uri):
+                _make_database(uri)
             self._client = MlflowClient(uri, uri)
             remove_stray_folders(uri)
             self.experiment = self._find_experiment(experiment) if create else self._existing_experiment(experiment)
@@ -303,6 +311,31 @@ class Client:
         if experiment.lifecycle_stage == "deleted":
             self._client.restore_experiment(experiment.experiment_id)
         return str(experiment.experiment_id)
+
+
+def _make_database(uri: str) -> None:
+    """Makes an SQLite database with MLflow's tables elsewhere, and puts it into its place unless there is one by now.
+
+    MLflow makes the tables in many steps. A kill between two of them, or a second process that makes them, too, would
+    leave a database that MLflow can neither use nor complete.
+    """
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore  # a client of a server needs no database
+
+    path = database_path(uri)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder, path.name)
+        SqlAlchemyStore(sqlite_uri(made), artifact_location(uri)).engine.dispose()
+        try:
+            shutil.copyfile(made, unfinished)
+            failpoints.reach("sweeps.tracking.database")
+            try:
+                path.hardlink_to(unfinished)
+            except OSError:  # another process was faster, or a file system without links
+                if not path.exists():
+                    unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
 
 def _said(error: BaseException) -> str:

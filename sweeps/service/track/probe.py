@@ -11,13 +11,12 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, urlsplit
 
 from mucon.errors import InputError, Problem
 from sweeps.service.text import redacted
-from sweeps.service.track.server import ServerError, one_line, unreachable
+from sweeps.service.track.server import ServerError, database_path, one_line, unreachable
 
 PROBE_SECONDS = 5.0
 """Time limit of the request."""
@@ -95,7 +94,7 @@ def _ask_http(uri: str, experiment: str) -> bool:
 
 
 def _ask_sqlite(uri: str, _: str) -> bool:
-    path = Path(unquote(uri.removeprefix("sqlite:///").partition("?")[0]))
+    path = database_path(uri)
     if not path.exists():
         return True
     try:

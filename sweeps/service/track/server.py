@@ -86,7 +86,12 @@ def checked_uri(uri: str) -> str:
 
 def exists(uri: str) -> bool:
     """Whether the file of an SQLite database exists; true of every other address."""
-    return not uri.startswith("sqlite:///") or Path(unquote(uri.removeprefix("sqlite:///").partition("?")[0])).exists()
+    return not uri.startswith("sqlite:///") or database_path(uri).exists()
+
+
+def database_path(uri: str) -> Path:
+    """The file of an SQLite database."""
+    return Path(unquote(uri.removeprefix("sqlite:///").partition("?")[0]))
 
 
 def check_connection(uri: str) -> None:
@@ -132,7 +137,7 @@ def artifact_location(uri: str, results: Path = Path()) -> str | None:
     >>> artifact_location("http://127.0.0.1:5000")
     """
     if uri.startswith("sqlite:///"):
-        results = Path(unquote(uri.removeprefix("sqlite:///").partition("?")[0])).parent
+        results = database_path(uri).parent
     # MLflow decodes it
     return None if uri.startswith("http") else str(results.absolute() / "mlartifacts").replace("%", "%25")
 
