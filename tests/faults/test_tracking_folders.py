@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mucon.errors import EXIT_OK
 from sweeps.service.cli import main
-from sweeps.service.plan.sweep_folder import SweepInfo
+from sweeps.service.plan.sweep_folder import SweepInfo, hold
 from sweeps.service.track import trial_runs
 from sweeps.service.track.tracker import Tracker
 from sweeps.service.trials import lease
@@ -96,9 +97,14 @@ def test_runs_that_a_dead_sweep_left_running_are_ended_by_the_next_sweep_of_the_
     gone = held[dead]
     assert gone is not None
     gone.release()
+    with hold(results, "other"):  # its own process ends the run of a trial that has ended
+        Tracker(mlflow_uri, EXPERIMENT, replace(INFO, name="third"), results=results).open()
+        assert statuses(mlflow_uri) == dict.fromkeys((dead.identity, alive.identity), "RUNNING")
+        Tracker(mlflow_uri, EXPERIMENT, other, results=results).open()
+        assert statuses(mlflow_uri) == {dead.identity: "KILLED", alive.identity: "RUNNING"}
     Tracker(mlflow_uri, EXPERIMENT, INFO, results=results).open()
     assert statuses(mlflow_uri) == {dead.identity: "KILLED", alive.identity: "RUNNING"}
-    assert statuses(mlflow_uri, "sweep") == {"other": "KILLED", NAME: "RUNNING"}
+    assert statuses(mlflow_uri, "sweep") == {"other": "KILLED", "third": "KILLED", NAME: "RUNNING"}
 
 
 def test_artifacts_follow_a_results_folder_that_was_moved(
