@@ -5,10 +5,12 @@ The module's `_load_pyfunc` returns an object with `predict`. It imports no MLfl
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mucon
+from mucon.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,14 +38,25 @@ class Served:
             params: see `PARAMETERS`; with a transcript, only the boundaries are predicted.
 
         Raises:
-            InputError: as `mucon.Model.predict` and `align`.
+            InputError: as `mucon.Model.predict` and `align`; MLflow's own exception where MLflow is the caller, so that
+                its server answers with the reason instead of a traceback.
         """
+        try:
+            return self._segments(features, params).to_dataframe("pandas")
+        except InputError as error:
+            exceptions = sys.modules.get("mlflow.exceptions")
+            if exceptions is None:
+                raise
+            raise exceptions.MlflowException.invalid_parameter_value(str(error)) from error
+
+    def _segments(self, features: NDArray[Any], params: dict[str, str] | None) -> mucon.Segments:
+        """The prediction, or the alignment of a transcript."""
         chosen = {name: value for name, value in (params or {}).items() if value}
         prediction = chosen.get("prediction")
         if "transcript" in chosen:
             transcript = [action.strip() for action in chosen["transcript"].split(",")]
-            return self.model.align(features, transcript, prediction).to_dataframe("pandas")
-        return self.model.predict(features, prediction).to_dataframe("pandas")
+            return self.model.align(features, transcript, prediction)
+        return self.model.predict(features, prediction)
 
 
 def _load_pyfunc(path: str) -> Served:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import mucon
 import storage
-from mucon.export.serving import PARAMETERS, Served
+from mucon.export.serving import PARAMETERS
 from mucon.identity.contract import Contract
 from sweeps.service.track.server import set_environment
 
@@ -44,11 +44,11 @@ def write_served(exported: Path, target: Path) -> None:
     Raises:
         InputError: no model at `exported`, or a damaged one.
     """
-    served = Served(mucon.load(exported, device="cpu"))
-    example = _example(served.model.contract)
+    model = mucon.load(exported, device="cpu")
+    example = _example(model.contract)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "(?s).*integer column")  # no segment has a missing value
-        signature = infer_signature(example, served.predict(example, None), PARAMETERS)
+        signature = infer_signature(example, model.predict(example).to_dataframe("pandas"), PARAMETERS)
     save_model(
         str(target),
         loader_module=LOADER,

@@ -249,5 +249,10 @@ def test_the_commands_of_the_documentation_lead_to_a_server_that_segments_record
         assert ask(features, prediction="frames") == frames
         with pytest.raises(urllib.error.HTTPError, match="400"):
             ask(features[:, :-1])
+        with pytest.raises(urllib.error.HTTPError, match="400") as caught:
+            ask(features, prediction="nothing")
+        answer = json.load(caught.value)
+        assert "nothing" in answer["message"]
+        assert "stack_trace" not in answer
     finally:
         end_group(server)
