@@ -41,19 +41,21 @@ class Confusion:
     Attributes:
         true: the true action.
         predicted: the predicted action.
-        shares: share of the true action's predicted frames, for each entrant.
+        shares: share of the true action's predicted frames, for each entrant; None if it has none.
         frames: number of these frames, for each entrant; the mean over the seeds of a row.
     """
 
     true: str
     predicted: str
-    shares: tuple[float, ...]
+    shares: tuple[float | None, ...]
     frames: tuple[float, ...]
 
     @property
     def change(self) -> float:
-        """Largest difference of the frames from the first entrant, with its sign."""
-        return max((frames - self.frames[0] for frames in self.frames[1:]), key=abs)
+        """Largest difference of the frames from the first entrant, with its sign; 0 if undefined."""
+        defined = [frames for frames, share in zip(self.frames[1:], self.shares[1:], strict=True) if share is not None]
+        changes = [] if self.shares[0] is None else [frames - self.frames[0] for frames in defined]
+        return max(changes, key=abs, default=0.0)
 
 
 def recalls(entrants: Sequence[Entrant]) -> tuple[Recall, ...]:
@@ -82,7 +84,7 @@ def confusions(entrants: Sequence[Entrant]) -> tuple[Confusion, ...]:
             true=true,
             predicted=predicted,
             shares=tuple(
-                table.get((true, predicted), 0.0) / of[true] if of.get(true) else 0.0
+                table.get((true, predicted), 0.0) / of[true] if of.get(true) else None
                 for table, of in zip(tables, sums, strict=True)
             ),
             frames=tuple(table.get((true, predicted), 0.0) for table in tables),

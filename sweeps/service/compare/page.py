@@ -143,7 +143,10 @@ def _bars(comparison: Comparison, pair: Pair, number: int, ids: Sequence[str]) -
     if not drawn:
         return notes(["no segmentation is recorded"])
     caption = f"Where {comparison.metric.title} differs most"
-    captions = [missing] if missing else []
+    captions = [
+        *filter(None, [missing]),
+        *(f"no segmentation of {letter} is recorded" for letter, of in sides if not of),
+    ]
     if any(len(entrant.trainings) > 1 for entrant in (first, second)):
         captions.append("of a row, the segmentations of its first seed")
     picture = Picture(
@@ -219,7 +222,7 @@ def _action_sections(comparison: Comparison) -> Iterator[Section]:
             [
                 Item(one.true),
                 Item(one.predicted),
-                *(Item(percent(value), number=value) for value in one.shares),
+                *(Item(percent(value), number=value, sorts=value is not None) for value in one.shares),
                 *(Item(f"{value:.0f}", number=value) for value in one.frames),
                 Item(f"{one.change:+.0f}", number=one.change),
             ]

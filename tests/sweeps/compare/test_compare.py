@@ -195,6 +195,8 @@ def test_damaged_segments_leave_the_page_without_bars(
     page = make_page(found)
     assert str(path) in page
     assert "<svg role" not in page
+    path.unlink()
+    assert "segmentation of B" in make_page(compared(copy, rows["smooth"][0], rows["short"][0]))
 
 
 def test_models_with_other_predictions_are_compared() -> None:
@@ -215,6 +217,8 @@ def test_actions_are_ordered_by_their_change() -> None:
     assert [(one.action, one.values) for one in found.recalls] == [("q", (0.6, 0.9)), ("p", (0.9, 0.8))]
     assert [(one.true, one.predicted, one.change) for one in found.confusions] == [("q", "p", -3), ("p", "q", 1)]
     assert found.confusions[0].shares == (0.4, 0.1)
+    others = compare([with_actions("a", [[9, 1], [4, 6]]), planted("b", {"v": 0.5})], "mof").confusions
+    assert [(one.shares, one.change) for one in others] == [((0.1, None), 0), ((0.4, None), 0)]
 
 
 def test_what_cannot_be_compared_is_refused(trained: tuple[ResultsFolder, dict[str, list[str]]]) -> None:
