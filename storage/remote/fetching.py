@@ -202,7 +202,7 @@ def _expected(archive: Archive, server: str | None) -> Expected:
         (file,) = (file for file in record["files"] if file["key"] == archive.file)
         size, checksum = int(file["size"]), str(file["checksum"])
     except (OSError, http.client.HTTPException) as error:
-        raise StoreError(_unreachable(address, error, "")) from error
+        raise StoreError(_unreachable(address, error, "try again later, or name a mirror with --server")) from error
     except (ValueError, KeyError, TypeError) as error:
         message = f"the record does not state size and checksum of {archive.file} as expected"
         raise StoreError(Problem(rule="unsupported", place=address, value=archive.file, message=message)) from error
