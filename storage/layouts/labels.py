@@ -125,7 +125,7 @@ def read_names(path: Path) -> list[str]:
     lines = read_lines(path)
     blank = [number for number, line in enumerate(lines, 1) if not line]
     if blank:
-        message = f"{counted(len(blank), 'blank line')} between names: {some(blank)}"
+        message = f"{counted(len(blank), 'blank line')} between names ({some(blank)})"
         hint = "remove them, or write the missing names"
         raise StoreError(Problem(rule="missing", place=f"{path}:{blank[0]}", value=blank, message=message, hint=hint))
     if not lines:
@@ -204,7 +204,7 @@ def labels_of_segments(segments: Iterable[Segment], fill: str | None = None, *, 
             problems.append(Problem(rule="range", place=place, value=[start + first, stop], expected=expected))
             continue
         if start < end:
-            message = f"{_frames(start + first, min(stop, end) + first)} of this segment in another segment too"
+            message = f"shares {_frames(start + first, min(stop, end) + first)} with another segment"
             problems.append(
                 Problem(rule="conflict", place=place, value=start, message=message, hint="correct the times")
             )
