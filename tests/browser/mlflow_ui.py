@@ -35,8 +35,8 @@ COMPARED = 6
 """Number of runs on the page of the comparison."""
 LISTED = 15
 """Number of trials that the table of runs shows for sure; it draws about twenty rows at once."""
-DRAWN = 9
-"""Number of trials that a chart draws for sure; it draws ten runs unless a user asks for more."""
+DRAWN = 10
+"""Number of runs, sweeps among them, that a chart draws unless a user asks for more."""
 SELECTED = 3
 """Number of differing parameters, the first by name, that the plot of a comparison shows at first."""
 SCORE = "final_test/full/mof"
@@ -138,7 +138,8 @@ class Pages:
         name = urllib.parse.quote(experiment)
         self.experiment = self._ask(f"experiments/get-by-name?experiment_name={name}")["experiment"]["experiment_id"]
         every = self._ask("runs/search", {"experiment_ids": [self.experiment], "max_results": 1000}).get("runs", [])
-        parents = [run for run in every if "sweep" in tags(run) and sweep in (None, run["info"]["run_name"])]
+        sweeps = [run for run in every if "sweep" in tags(run)]
+        parents = [run for run in sweeps if sweep in (None, run["info"]["run_name"])]
         if not parents:
             raise Missing(f"experiment {experiment}: missing sweep {sweep or ''}")
         self.base = f"{server}/#/experiments/{self.experiment}/runs"
@@ -149,6 +150,7 @@ class Pages:
         if len(self.trials) < 2:
             raise Missing(f"sweep {self.sweep['info']['run_name']}: expected at least 2 trials, got {len(self.trials)}")
         self.names = [run["info"]["run_name"] for run in self.trials]
+        self.are_drawn = len(sweeps) + len(self.names) <= DRAWN
         self.shown = ""
 
     def look(self) -> str:
@@ -208,7 +210,7 @@ class Pages:
         self._shoot("scores", [self.score])
         chart = "[data-testid=experiment-view-compare-runs-card]"
         shown = str(self.browser.run(f"return document.querySelector('{chart}').innerText")).split("\n")
-        names = self.names if len(self.names) <= DRAWN else []
+        names = self.names if self.are_drawn else []
         _require(f"chart of {self.score}", [self.score, *names], shown)
 
     def _unfold(self, url: str) -> None:
