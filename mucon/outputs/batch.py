@@ -13,7 +13,7 @@ import torch
 from mucon.decoding.batches import Job, decode_many
 from mucon.decoding.config import DecodingConfig
 from mucon.device import cpu_threads, full_precision, usable_cpus
-from mucon.errors import InputError, Problem
+from mucon.errors import InputError, Problem, check_ranges
 from mucon.identity.contract import Contract
 from mucon.inference.requests import transcript_problems
 from mucon.method import Predictor, training_of
@@ -136,7 +136,11 @@ def predict_all(
         jobs: recordings at a time; by default as many as the cores of this process allow, on a GPU 4, and of at most
             `FRAMES_AT_A_TIME` frames together, so that many long recordings need the memory of one.
         checksums: compute the digests of the features.
+
+    Raises:
+        InputError: fewer than 1 job.
     """
+    check_ranges("", [("jobs", jobs, "at least 1", jobs is None or jobs >= 1)])
     threads = training_of(predictor.config).threads
     budget = FrameBudget(FRAMES_AT_A_TIME if jobs is None else None)
     if jobs is None:

@@ -19,7 +19,7 @@ from storage import failpoints
 from sweeps.service.text import redacted
 from sweeps.service.track.content.changes import WRITER_TAG, Run
 from sweeps.service.track.content.records import DataSet, Measured, Point
-from sweeps.service.track.content.versions import TRIALS_TAG, Version
+from sweeps.service.track.content.versions import MODEL_DESCRIPTION, TRIALS_TAG, Version
 from sweeps.service.track.moved import follow
 from sweeps.service.track.server import (
     ServerError,
@@ -217,7 +217,7 @@ class Client:
             self._client.finalize_logged_model(model.model_id, "READY")
             self._client.log_outputs(run_id, [LoggedModelOutput(model.model_id, step=0)])
             with contextlib.suppress(MlflowException):  # it exists, or the next request says what is wrong
-                self._client.create_registered_model(name)
+                self._client.create_registered_model(name, description=MODEL_DESCRIPTION)
             version = self._client.create_model_version(
                 name,
                 model.artifact_location,

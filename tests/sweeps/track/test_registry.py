@@ -106,11 +106,14 @@ def named(rows: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
 
 
 def test_a_version_has_its_lineage_and_the_same_model_is_not_registered_twice(registered: Registered) -> None:
+    from mlflow import MlflowClient
+
     from sweeps.service.track.client import Client
 
     assert main(None, registered.command("promote", "ablation_masks", "--alias", "again")) == 0
     client = Client(registered.uri, "mucon", create=False)
     (version,) = client.versions("mucon")
+    assert MlflowClient(registered.uri).get_registered_model("mucon").description
     assert version == client.version("mucon", None, "champion") == client.version("mucon", None, "again")
     (trial,) = version.tags["trials"].split(",")
     assert client.get_run(version.run_id).tags["trial"] == trial

@@ -11,6 +11,13 @@ from mucon.identity.checksums import CARD, FILE
 
 MAX_DESCRIPTION_CHARACTERS = 5000
 """The server's limit for the description of a version."""
+THE_REST = f"...\n\nThe whole card is `{CARD}` in the files of the version.\n"
+"""End of the description of a version whose card is longer."""
+MODEL_DESCRIPTION = """\
+Models for temporal action segmentation, registered by `mucon-sweeps promote`. The description of a version is its model
+card: what it was trained on, how it was chosen, its scores, and what it is not for.
+"""
+"""Description of a new registered model, in Markdown."""
 CONTENT_TAG = "content"
 """Digest of the checksums of an exported folder: versions with the same one have the same files."""
 TRIALS_TAG = "trials"
@@ -51,4 +58,7 @@ def version_tags(exported: Path, trials: Sequence[str], facts: Mapping[str, str]
 
 def version_description(exported: Path) -> str:
     """The card of an exported folder, within the server's limit."""
-    return (exported / CARD).read_text(encoding="utf-8")[:MAX_DESCRIPTION_CHARACTERS]
+    card = (exported / CARD).read_text(encoding="utf-8")
+    if len(card) <= MAX_DESCRIPTION_CHARACTERS:
+        return card
+    return card[: MAX_DESCRIPTION_CHARACTERS - len(THE_REST)] + THE_REST
