@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mucon.export.folder import CARD
+from mucon.identity.checksums import CARD
 from sweeps.service.track.content.versions import MAX_DESCRIPTION_CHARACTERS, version_description
 
 
