@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import ssl
 import tempfile
 import time
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -322,12 +322,15 @@ def _make_database(uri: str) -> None:
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore  # a client of a server needs no database
 
     path = database_path(uri)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}")  # two containers may have one process number
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder, path.name)
         SqlAlchemyStore(sqlite_uri(made), artifact_location(uri)).engine.dispose()
         try:
-            shutil.copyfile(made, unfinished)
+            with unfinished.open("xb") as file:
+                file.write(made.read_bytes())
+                file.flush()
+                os.fsync(file.fileno())
             failpoints.reach("sweeps.tracking.database")
             try:
                 path.hardlink_to(unfinished)
