@@ -16,6 +16,7 @@ import json
 import multiprocessing
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
@@ -68,8 +69,7 @@ def rewrite(store: Path, to: Path) -> None:
         shard["sha256"], shard["bytes"] = file_digest(to / shard["file"])
     manifest = Manifest.from_json((store / "manifest.json").read_bytes(), "manifest")
     shards = tuple(type(old)(**new) for old, new in zip(manifest.shards, header["shards"], strict=True))
-    changed = Manifest(**{name: getattr(manifest, name) for name in manifest.__slots__} | {"shards": shards})
-    (to / "manifest.json").write_text(changed.to_json())
+    (to / "manifest.json").write_text(replace(manifest, shards=shards).to_json())
 
 
 def one_pass(read: Read, order: list[str]) -> Callable[[], None]:
