@@ -85,8 +85,10 @@ def moments(results: Path) -> list[tuple[float, float]]:
 
 
 def no_work(folder: Path, n: int) -> None:
+    folder = folder / f"{n}_trials"
+    folder.mkdir()
     store = planting.make_store(folder / "store_of_one", n_train=1, n_test=1)
-    script, results = planting.write_script(folder, f"no_work_{n}", n), folder / f"no_work_{n}"
+    script, results = planting.write_script(folder, "no_work", n), folder / "results"
     command = Command(script, planting.options(store, results, n, epochs=1), folder / "log")
     counted: list[tuple[int, int]] = []
     while (
@@ -108,11 +110,13 @@ def no_work(folder: Path, n: int) -> None:
     record(NAME, f"no work to result, {n} trials", [pair], of=of, by_fifths=fifths)
     record(NAME, f"no work to MLflow, {n} trials", [(wall / n, alone)], of=of)
     if counted:
-        first, last = counted[0], counted[-1]
-        sizes = {
-            "first": {"results": first[0], "MB": first[1] >> 20},
-            "last": {"results": last[0], "MB": last[1] >> 20},
+        moments_of = {
+            "first": counted[0],
+            "from_200": next((each for each in counted if each[0] >= 200), counted[-1]),
+            "largest": max(counted, key=lambda each: each[1]),
+            "last": counted[-1],
         }
+        sizes = {name: {"results": done, "MB": size >> 20} for name, (done, size) in moments_of.items()}
         print(json.dumps({"benchmark": NAME, "case": f"memory, {n} trials", "unit": "MB", **sizes}), flush=True)
 
 
