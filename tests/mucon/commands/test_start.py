@@ -214,22 +214,22 @@ def test_control_c_has_its_exit_status_and_internal_errors_are_raised(monkeypatc
         main(["recipes"])
 
 
-def warn_twice(warning: Warning) -> None:
+def warn_of_each(*given: Warning) -> None:
     with warnings_as_lines():
-        for _ in range(2):
+        for warning in given:
             warnings.warn(warning, stacklevel=1)
 
 
-def test_warnings_about_data_are_lines_each_time(capsys: pytest.CaptureFixture[str]):
-    warn_twice(DataWarning(Problem(rule="range", place="v1", value=3, expected="at least 8")))
+def test_each_warning_about_data_is_a_line_once(capsys: pytest.CaptureFixture[str]):
+    few, fewer = (DataWarning(Problem(rule="range", place="v1", value=n, expected="at least 8")) for n in (3, 2))
+    warn_of_each(few, few, fewer, few)
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2
-    assert all(line.startswith("warning: v1: ") and line.endswith("3") for line in lines)
+    assert [(line.startswith("warning: v1: "), line[-1]) for line in lines] == [(True, "3"), (True, "2")]
 
 
 def test_other_warnings_are_left_alone(capsys: pytest.CaptureFixture[str]):
     with pytest.warns(RuntimeWarning, match="other"):
-        warn_twice(RuntimeWarning("other"))
+        warn_of_each(RuntimeWarning("other"))
     assert capsys.readouterr().err == ""
 
 
