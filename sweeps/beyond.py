@@ -10,7 +10,7 @@ LONG = {"backbone.n_layers": 11, "backbone.pool_after": (1, 2, 4, 8)}
 ONE_LABELLED = {"training.labelled": 0.0005}
 """One recording, of at most 2,000."""
 TENTH = {"training.labelled": 0.1}
-OWN_LABELS = {"self_training.start": 0.45}
+OWN_LABELS = {"self_training.start": 0.45, "self_training.divided": 4}
 EQUAL = {"decoding.length_prior": "equal"}
 NO_PRIOR = {"decoding.length_prior": "none"}
 FITTED = {"decoding.length_prior": "fitted"}

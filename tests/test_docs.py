@@ -60,7 +60,7 @@ def commands(page: Path) -> list[str]:
 
 
 def write_data(folder: Path, ids: Sequence[str]) -> None:
-    """A dataset in the layout of MS-TCN: short recordings, of which the first three are for training."""
+    """A dataset in the layout of MS-TCN: short recordings, of which three are for training in each of three splits."""
     for name in ("features", "groundTruth", "splits"):
         (folder / name).mkdir(parents=True)
     random = np.random.default_rng(3)
@@ -71,8 +71,10 @@ def write_data(folder: Path, ids: Sequence[str]) -> None:
         np.save(folder / "features" / f"{id}.npy", features.astype(np.float32))
         (folder / "groundTruth" / f"{id}.txt").write_text("".join(f"{ACTIONS[label]}\n" for label in labels))
     (folder / "mapping.txt").write_text("".join(f"{i} {name}\n" for i, name in enumerate(ACTIONS)))
-    (folder / "splits" / "train.split1.bundle").write_text("".join(f"{id}.txt\n" for id in ids[:3]))
-    (folder / "splits" / "test.split1.bundle").write_text("".join(f"{id}.txt\n" for id in ids[3:]))
+    for split in range(3):
+        order = [*ids[split:], *ids[:split]]
+        for part, chosen in (("train", order[:3]), ("test", order[3:])):
+            (folder / "splits" / f"{part}.split{split + 1}.bundle").write_text("".join(f"{id}.txt\n" for id in chosen))
 
 
 @pytest.fixture(scope="module")
