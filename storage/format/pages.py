@@ -67,7 +67,7 @@ def read_page_header(data: Buffer) -> PageHeader:
         header, size = parse(data)
         kind, plain, stored = (header[key].number for key in (1, 2, 3))
         values, encoding = (header[5][key].number for key in (1, 2)) if 5 in header.content else (None, None)
-    except (KeyError, TypeError, ValueError) as error:
+    except (IndexError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"invalid Parquet page header: {error!r}") from error
     return PageHeader(kind, stored, plain, values, encoding, size)
 
