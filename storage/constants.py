@@ -15,7 +15,7 @@ MANIFEST = "manifest.json"
 VIDEOS = "videos.parquet"
 DTYPES = ("float16", "float32", "float64")
 MAX_CLIP_BYTES = 2**31 - 2**16
-"""A clip is one Parquet page, whose size is a signed 32-bit number."""
+"""A clip, or several together, are one Parquet page, whose size is a signed 32-bit number."""
 RESTORE_HINT = "copy or import the store again"
 """Hint of every problem with a damaged store."""
 ALIGNMENT = 64
@@ -27,12 +27,12 @@ class Limits:
     """Sizes at which row groups and shards are closed; all at least 1.
 
     Attributes:
-        row_group_bytes: most bytes of features in a row group with more than one clip.
+        row_group_bytes: most bytes of features in a row group with more than one clip; at most `MAX_CLIP_BYTES`.
         shard_row_groups: most row groups in a shard.
         shard_bytes: most bytes of features in a shard with more than one row group.
 
     Raises:
-        StoreError: a limit is below 1.
+        StoreError: a limit is below 1, or a row group would not fit into one page.
     """
 
     row_group_bytes: int = 4 * 2**20
@@ -45,6 +45,9 @@ class Limits:
             for name in self.__dataclass_fields__
             if getattr(self, name) < 1
         ]
+        if self.row_group_bytes > MAX_CLIP_BYTES:
+            value, expected = self.row_group_bytes, f"at most {MAX_CLIP_BYTES}"
+            problems.append(Problem(rule="range", place="row_group_bytes", value=value, expected=expected))
         if problems:
             raise StoreError(problems)
 

@@ -278,9 +278,11 @@ def test_adding_outside_of_the_with_statement_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("limit", ["row_group_bytes", "shard_row_groups", "shard_bytes"])
-def test_limits_are_at_least_one(limit):
+def test_limits_are_at_least_one_and_a_row_group_fits_into_a_page(limit):
     with refused("range", limit, 0, n=1, error=StoreError):
         Limits(**{limit: 0})
+    with refused("range", "row_group_bytes", 2**31, n=1, error=StoreError):
+        Limits(row_group_bytes=2**31)
 
 
 def test_names_are_stored_and_found_in_one_form(tmp_path):
