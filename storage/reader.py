@@ -386,7 +386,7 @@ def _mapped(handle: int, name: str) -> tuple[memoryview, Stamp] | None:
 
 
 def _reopened(path: str, sha256: str) -> Store:
-    store = open_store(path)
+    store = open_store(path, may_be_old=True)
     if store.manifest.sha256 != sha256:
         raise StoreError(
             Problem(
