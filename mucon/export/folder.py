@@ -104,8 +104,11 @@ def write(
             write_json(staged.path / CONTRACT, contract.to_dict())
             for write_more in more:
                 write_more(staged.path)
-            found = scores(staged.path) or [Score.from_dict(one) for one in own.get("scores", ())]
+            found = scores(staged.path)
             versions = {"mucon": version("mucon"), "numerics": mucon.NUMERICS, "evaluation": mucon.EVALUATION}
+            if own and not found:
+                found = [Score.from_dict(one) for one in own["scores"]]
+                versions["evaluation"] = own["versions"]["evaluation"]
             facts = {"name": name, "method": saved.method, "versions": versions, "selection": selection}
             shown = {"members": [asdict(one) for one in members], "scores": [asdict(one) for one in found]}
             (staged.path / CARD).write_text(card(saved, contract, name, members, found, selection), encoding="utf-8")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import mucon
 from mucon.cli import main
 from mucon.export import folder as exported
 from mucon.identity.checksums import CARD
@@ -14,7 +15,7 @@ from tests.helpers.commands import error_line, error_lines
 from tests.helpers.exported import changed
 
 
-def test_the_command_exports_scores_and_checks(run: Path, store: Path, tmp_path: Path, capsys):
+def test_the_command_exports_scores_and_checks(run: Path, store: Path, tmp_path: Path, capsys, monkeypatch):
     target = tmp_path / "model"
     assert main(["export", str(run), str(target), "--store", str(store), "--name", "My model"]) == 0
     record = json.loads((target / exported.RECORD).read_text())
@@ -28,7 +29,9 @@ def test_the_command_exports_scores_and_checks(run: Path, store: Path, tmp_path:
     assert card.startswith("# My model\n")
     assert scores["weights_sha256"][:16] in card
     again = tmp_path / "again"
-    assert main(["export", str(target), str(again)]) == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(mucon, "EVALUATION", mucon.EVALUATION + 1)  # a metric has been corrected since
+        assert main(["export", str(target), str(again)]) == 0
     kept = json.loads((again / exported.RECORD).read_text())
     assert {name for name in record if record[name] != kept[name]} == {"name"}
     assert main(["export", "--check", str(target)]) == 0
