@@ -36,6 +36,19 @@ def test_statistics_of_several_blocks_match_the_whole_array():
     assert np.isclose(result.std, features.astype(np.float64).std(), rtol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", ["float32", ">f4", "float64", "int32"])
+def test_a_clip_of_several_blocks_is_converted_and_measured_like_the_whole_array(dtype):
+    features = (np.random.default_rng(0).normal(0, 5, size=(2**17, 5)) ** 3).astype(dtype)
+    features[:3], features[-2:, 1] = 0, 2**-20
+    clip = prepared(np.asfortranarray(features), "float16", "a")
+    wide = features.astype(np.float64)
+    assert clip.data.tobytes() == wide.astype("<f2").tobytes()
+    assert clip.statistics == statistics(clip.data)
+    error, normal = np.abs(clip.data - wide), np.abs(wide) >= 2**-14
+    assert clip.conversion.absolute_below == error[~normal].max()
+    assert clip.conversion.relative == pytest.approx((error[normal] / np.abs(wide[normal])).max(), rel=1e-6)
+
+
 @given(clips, st.sampled_from(["float16", "float32"]))
 def test_conversion_matches_numpy_and_reports_the_largest_error(features, dtype):
     clip = prepared(features, dtype, "a")
