@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.helpers.services import MLflowServer, PostgreSQL
 from tests.sweeps import small
@@ -18,6 +19,9 @@ from tests.sweeps import small
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # a sweep of one test does not wait for the cores of another's, which may hang on purpose
 os.environ["MUCON_CORES"] = tempfile.mkdtemp(prefix="mucon-cores-")
+# on a busy machine a slow example is no failure
+settings.register_profile("untimed", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 def pytest_configure() -> None:
