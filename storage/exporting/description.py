@@ -71,7 +71,7 @@ class Description:
         """
         try:
             value = json.loads(path.read_bytes())
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             message = f"cannot read ({error})"
             raise StoreError(Problem(rule="unreadable", place=str(path), message=message, hint=_HINT)) from error
         if not isinstance(value, dict) or value.get("format") != _FORMAT:
@@ -100,7 +100,7 @@ class Description:
             json.loads((folder / FILE).read_bytes())
         except OSError:
             return False
-        except ValueError:
+        except (ValueError, RecursionError):
             return True
         return False
 

@@ -120,7 +120,7 @@ class Manifest(Header):
         """
         try:
             value = json.loads(text)
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise StoreError(
                 Problem(rule="unreadable", place=place, message=f"invalid JSON ({error})", hint=RESTORE_HINT)
             ) from error

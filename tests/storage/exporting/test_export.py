@@ -213,7 +213,11 @@ def test_a_changed_export_that_contradicts_itself_is_refused(tmp_path, name, old
     assert not (tmp_path / "t").exists()
 
 
-@pytest.mark.parametrize(("content", "status"), [(b"", 2), (bytes(300), 2), (b"{", 2), (b'{"name": "x"}', 0)])
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [(b"", 2), (bytes(300), 2), (b"{", 2), (b"[" * 10**5, 2), (b'{"name": "x"}', 0)],
+    ids=["empty", "zeros", "open", "depth", "other"],
+)
 def test_a_damaged_description_is_not_taken_for_a_folder_without_one(tmp_path, content, status):
     export_store(open_store(write_store(tmp_path / "s", clips_of([8, 9]))), tmp_path / "x")
     (tmp_path / "x" / FILE).write_bytes(content)

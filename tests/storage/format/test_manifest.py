@@ -87,7 +87,11 @@ def test_the_version_of_a_newer_format_is_checked_first():
     assert refusal_of(value, "version", found=7).rules == ["version"]
 
 
-@pytest.mark.parametrize("value", [b"{", b"", b"\xff\xfe{", b"[1", b"{'a': 1}"])
+@pytest.mark.parametrize(
+    "value",
+    [b"{", b"", b"\xff\xfe{", b"[1", b"{'a': 1}", b"[" * 10**5, b"1" * 5000],
+    ids=["open", "empty", "other encoding", "list", "quotes", "depth", "digits"],
+)
 def test_invalid_json_is_refused(value):
     assert refusal_of(value, "unreadable").rules == ["unreadable"]
 
