@@ -11,12 +11,12 @@ import glob
 import hashlib
 import json
 import os
-import platform
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mucon.errors import InputError, Problem
+from storage.fencing import machine
 
 RECORD = ".mucon-predict.jsonl"
 UNFINISHED = ".mucon-predict.writing-"
@@ -126,13 +126,13 @@ class OutputFolder:
 
 
 def unfinished(folder: Path, process: int) -> Path:
-    """The file that a process of this machine is writing."""
-    return folder / f"{UNFINISHED}{platform.node()}.{process}"
+    """The file that a process of this machine, or of this container, is writing."""
+    return folder / f"{UNFINISHED}{machine()}.{process}"
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Removes the files that killed processes of this machine have left unfinished."""
-    for path in folder.glob(f"{UNFINISHED}{glob.escape(platform.node())}.*"):
+    """Removes the files that killed processes of this machine, or of this container, have left unfinished."""
+    for path in folder.glob(f"{UNFINISHED}{glob.escape(machine())}.*"):
         with contextlib.suppress(OSError, ValueError):
             try:
                 os.kill(int(path.suffix[1:]), 0)

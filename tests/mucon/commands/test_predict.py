@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -16,6 +17,7 @@ import torch
 from mucon import library
 from mucon.cli import main
 from mucon.commands.recordings import distinct_ids
+from mucon.outputs import files
 from mucon.outputs.files import OutputFolder
 from tests.helpers.commands import call, error_line
 from tests.helpers.factories import VOCABULARY, network_output, small_videos
@@ -295,3 +297,13 @@ def test_an_id_that_leads_out_of_the_folder_is_refused(tmp_path: Path):
     with refused("unwritable", "../x", n=1):
         OutputFolder(tmp_path / "out", "").write("../x.txt", b"rest", stamp="", features="")
     assert not list(tmp_path.rglob("*.txt"))
+
+
+def test_a_container_does_not_write_into_the_unfinished_file_of_another_one(tmp_path: Path, monkeypatch):
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(files, "machine", lambda: "namespace of another container")
+        theirs = [files.unfinished(tmp_path, process) for process in (os.getpid(), 2**22 + 1)]
+    for path in theirs:
+        path.touch()
+    OutputFolder(tmp_path, "").write("x.txt", b"x", stamp="", features="")
+    assert [path.stat().st_size for path in theirs] == [0, 0]
