@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 import signal
 import socket
 import sqlite3
-import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from mucon.errors import InputError
-from storage import failpoints
 from sweeps.service.track import probe
 from sweeps.service.track.tracker import Tracker
 from tests.helpers.planted_tracking import INFO, statuses
 from tests.helpers.refusals import refused
 from tests.helpers.services import MLflowServer, PostgreSQL, wait_until
 from tests.helpers.tracked import EXPERIMENT
+from tests.sweeps import small
 
 pytestmark = pytest.mark.service
 
@@ -96,19 +95,38 @@ Tracker(sys.argv[1], "mucon", SweepInfo(name="one", title="t", command="c", conf
 """
 
 
-def test_a_new_database_is_whole_at_any_time_and_the_first_of_two_processes_makes_it(
-    tmp_path: Path, new_mlflow_uri: Callable[[Path], str]
-) -> None:
-    uri = f"sqlite:///{tmp_path}/mlflow.db"
-    environment = {**os.environ, failpoints.VARIABLE: "sweeps.tracking.database:1:stop"}
-    with subprocess.Popen([sys.executable, "-c", OPENS, uri], env=environment) as second:
+def test_a_new_database_is_whole_at_any_time_and_the_first_of_two_processes_makes_it(tmp_path: Path) -> None:
+    link, path = tmp_path / "mlflow.db", tmp_path / "disk" / "runs.db"
+    path.parent.mkdir()
+    link.symlink_to(path)
+    leave_journal(path)
+    uri = f"sqlite:///{link}"
+    line = [sys.executable, "-c", OPENS, uri]
+    with small.started(line, tmp_path / "log", MUCON_FAILPOINT="sweeps.tracking.database:1:stop") as second:
         wait_until(lambda: state_of(second.pid) == "T", 120, "the moment before the database gets its place")
-        assert not (tmp_path / "mlflow.db").exists(), "a kill would leave nothing"
-        assert new_mlflow_uri(tmp_path) == uri
+        assert not path.exists(), "a kill would leave nothing"
+        Tracker(uri, EXPERIMENT, INFO).open()
         second.send_signal(signal.SIGCONT)
-        assert second.wait(120) == 0
-    assert statuses(uri, "sweep") == {"one": "RUNNING"}
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+        assert second.wait(120) == 0, (tmp_path / "log").read_text()
+    assert statuses(uri, "sweep") == {INFO.name: "RUNNING", "one": "RUNNING"}
+    assert link.is_symlink()
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def leave_journal(path: Path) -> None:
+    """Removes a database whose writer was killed within a transaction; its journal stays."""
+    kept = path.with_name("kept")
+    with closing(sqlite3.connect(path)) as old:
+        old.execute(
+            "create table runs as with recursive n(i) as (select 1 union select i + 1 from n where i < 2000)"
+            " select i, hex(randomblob(50)) as text from n"
+        )
+        old.commit()
+        old.execute("pragma cache_size = 1")  # so that the journal is on the disk before the end
+        old.execute("update runs set text = 'other'")
+        shutil.copyfile(f"{path}-journal", kept)
+    path.unlink()
+    kept.rename(f"{path}-journal")
 
 
 def state_of(pid: int) -> str:
