@@ -30,7 +30,7 @@ KINDS = {
 SECONDS_PER_DAY = 86400.0
 OLD_SECONDS = 3600.0
 """Age of an unfinished file whose writer holds no lease, from which the writer is taken to be dead."""
-_TEMPORARY = re.compile(r"\..+\.(\d+|parquet)|lease-\d+\.[0-9a-f]{32}")
+_TEMPORARY = re.compile(r"\..+\.(\d+|[0-9a-f]{32}|parquet)|lease-\d+\.[0-9a-f]{32}")
 _STAGING = re.compile(r"lease-\d+-[0-9a-f]+")
 """A folder of unfinished files, see `lease`."""
 _DAMAGED = re.compile(r".+\.damaged-\d+")
@@ -95,7 +95,8 @@ def find(
         found += _of_outputs(results, outputs)
     for path in _folders(results, "sweeps"):
         if lease.holder(results.running(path.name)) is None:
-            found += of_sweep(path, results.running(path.name))
+            found += _unfinished(trash.files(path), results.running(path.name))
+    found += _unfinished((file for file in _entries(results.path) if file.is_file()), trash.incoming(results))
     for path in (trash.trash(results), trash.incoming(results)):
         if lease.holder(trash.incoming(results)) is None:
             found += [_item("trash", entry, trash.incoming(results)) for entry in _entries(path) if entry.is_dir()]
@@ -205,9 +206,9 @@ def _of_leases(path: Path, *, held: bool) -> Iterator[tuple[str, Path]]:
             yield "temporaries", entry
 
 
-def of_sweep(path: Path, owner: Path) -> Iterator[Rubbish]:
-    """The unfinished files in a sweep's directory; a report writes there without a lease."""
-    for file in trash.files(path):
+def _unfinished(files: Iterable[Path], owner: Path) -> Iterator[Rubbish]:
+    """The unfinished files among those that are written without a lease, by a report for example."""
+    for file in files:
         if _TEMPORARY.fullmatch(file.name) and file.lstat().st_mtime < time.time() - OLD_SECONDS:
             yield _item("temporaries", file, owner)
 

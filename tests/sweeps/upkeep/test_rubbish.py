@@ -64,8 +64,16 @@ def test_leftovers_of_the_dead_go_and_everything_else_stays(trial: TrialFolder, 
     kept = {
         path for path in trial.path.rglob("*") if path.name in ("journal.jsonl", "result.json", "weights.safetensors")
     }
+    draft = touch(tmp_path / f".mlflow.db.{32 * 'a'}")
+    os.utime(draft, (1, 1))
     kinds = removed(tmp_path)
-    names = [".plan.json.9", ".result.json.77", "checkpoint.new", "lease-00000003.0123456789abcdef0123456789abcdef"]
+    names = [
+        draft.name,
+        ".plan.json.9",
+        ".result.json.77",
+        "checkpoint.new",
+        "lease-00000003.0123456789abcdef0123456789abcdef",
+    ]
     assert sorted(kinds.pop("temporaries")) == sorted(names)
     assert len(kinds.pop("leases")) >= 2
     assert kinds == {"scratch": ["tune"], "trash": ["trials-x"]}
