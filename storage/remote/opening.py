@@ -112,13 +112,18 @@ def _open_current(cache: Cache, address: str) -> Store:
 
 
 def manifest_at(uri: str) -> Manifest:
-    """Reads the manifest of the store at a URI, and nothing else.
+    """Reads the manifest of the store at a URI, and nothing else; that of a complete copy if the URI does not answer.
 
     Raises:
         StoreError: no such store, no access, or a damaged manifest.
     """
     address = str(place_of(uri))
-    return _manifest(transport_of(address), address)[0]
+    try:
+        return _manifest(transport_of(address), address)[0]
+    except StoreError as error:
+        if error.problems[0].rule != "unreachable" or (copy := _copy_of(Cache.configured(), address)) is None:
+            raise
+        return copy.manifest
 
 
 def _manifest(remote: Transport, address: str) -> tuple[Manifest, bytes]:

@@ -15,6 +15,7 @@ import pytest
 
 from mucon.device import gpu_count
 from mucon.errors import InputError
+from storage import open_store
 from sweeps.service.run import preflight
 from sweeps.service.run.preflight import (
     Answer,
@@ -68,9 +69,12 @@ def test_machines_compare_the_manifest_of_a_store_at_a_uri_and_fetch_nothing_els
         assert not list(tmp_path.glob("cache/[os]*/*"))
         remote = replace(question, store=site.uri("tiny"))
         here = seen(remote)
+        open_store(remote.store)
         monkeypatch.setenv("MUCON_CACHE_DIR", str(local / "manifest.json"))
         no_cache = seen(remote)
     monkeypatch.setenv("MUCON_CACHE_DIR", str(tmp_path / "cache"))
+    assert seen(remote)["store"] == here["store"], "trials would use this copy"
+    monkeypatch.setenv("MUCON_CACHE_DIR", str(tmp_path / "another cache"))
     away = seen(remote)
     wrong = problems(remote, here, {"a": answered(no_cache), "b": answered(away)}, on_gpus=False)
     assert [(one.rule, one.place, one.value) for one in wrong] == [
