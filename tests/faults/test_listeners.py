@@ -13,7 +13,7 @@ from tests.sweeps import small
 pytestmark = pytest.mark.service
 
 SERVERS = {"gcs_server", "python", "ray::RuntimeEnv", "raylet"}
-"""Names of the listening processes; Python runs the session, and is the name of a worker that starts."""
+"""Names of the listening processes; Python runs the session."""
 
 
 def descendants(process: int) -> set[int]:
@@ -68,11 +68,13 @@ def test_every_socket_of_a_sweep_listens_on_loopback_and_no_argument_contains_th
                 for variable in Path(f"/proc/{process}/environ").read_bytes().split(b"\0"):
                     if variable.startswith(b"RAY_AUTH_TOKEN="):
                         secrets.add(variable.partition(b"=")[2])
-    assert sum(name.startswith(("gcs_server", "raylet")) for name in opened) == 2
+    names = [name.split()[0] for name in opened]
+    assert sum(name in ("gcs_server", "raylet") for name in names) == 2
+    assert names.count("python") == 2, "driver and session; Ray's dashboard, autoscaler and reader of logs are others"
+    assert "ray::IDLE" not in names, "Ray starts no worker in advance"
     assert {address for addresses in opened.values() for address in addresses if not is_loopback(address)} == set()
     assert any("Dashboard" in name for name in opened), "Ray starts the agent, which does not listen"
     listening = {name.split()[0] for name, addresses in opened.items() if addresses}
-    workers = ("ray::IDLE", "ray::Training")
-    assert {name for name in listening if not name.startswith(workers)} == SERVERS, "besides the workers of trials"
+    assert {name for name in listening if not name.startswith("ray::Training")} == SERVERS, "besides the trial's worker"
     assert len(secrets) == 1
     assert secrets.pop() not in arguments
