@@ -322,8 +322,9 @@ def _make_database(uri: str) -> None:
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore  # a client of a server needs no database
 
     path = database_path(uri).resolve()  # a link whose target is missing stays a link
-    for end in ("-journal", "-wal", "-shm"):  # of a removed database, to which SQLite would restore the new one
-        path.with_name(path.name + end).unlink(missing_ok=True)
+    if not path.exists():  # still
+        for end in ("-journal", "-wal", "-shm"):  # of a removed database, to which SQLite would restore the new one
+            path.with_name(path.name + end).unlink(missing_ok=True)
     unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}")  # two containers may have one process number
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder, path.name)
