@@ -6,7 +6,7 @@ Importing this module takes seconds; `Tracker.open` does it.
 from __future__ import annotations
 
 import contextlib
-import os
+import sqlite3
 import ssl
 import tempfile
 import time
@@ -30,7 +30,6 @@ from sweeps.service.track.server import (
     remove_stray_folders,
     set_environment,
 )
-from sweeps.service.trials.results_folder import sqlite_uri
 
 set_environment()  # mlflow reads its environment when it is imported
 
@@ -314,10 +313,10 @@ class Client:
 
 
 def _make_database(uri: str) -> None:
-    """Makes an SQLite database with MLflow's tables elsewhere, and puts it into its place unless there is one by now.
+    """Makes an SQLite database with MLflow's tables in memory, and puts it into its place unless there is one by now.
 
-    MLflow makes the tables in many steps. A kill between two of them, or a second process that makes them, too, would
-    leave a database that MLflow can neither use nor complete.
+    MLflow makes the tables in about a thousand steps, each of which a disk would have to confirm. A kill between two of
+    them, or a second process that makes them, too, would leave a database that MLflow can neither use nor complete.
     """
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore  # a client of a server needs no database
 
@@ -325,23 +324,22 @@ def _make_database(uri: str) -> None:
     if not path.exists():  # still
         for end in ("-journal", "-wal", "-shm"):  # of a removed database, to which SQLite would restore the new one
             path.with_name(path.name + end).unlink(missing_ok=True)
+    memory = f"file:{uuid.uuid4().hex}?mode=memory&cache=shared"
     unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}")  # two containers may have one process number
-    with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder, path.name)
-        SqlAlchemyStore(sqlite_uri(made), artifact_location(uri)).engine.dispose()
+    try:
+        with contextlib.closing(sqlite3.connect(memory, uri=True)) as made:
+            SqlAlchemyStore(f"sqlite:///{memory}&uri=true", artifact_location(uri)).engine.dispose()
+            with contextlib.closing(sqlite3.connect(unfinished)) as copy:
+                copy.execute("pragma journal_mode = off")
+                made.backup(copy)
+        failpoints.reach("sweeps.tracking.database")
         try:
-            with unfinished.open("xb") as file:
-                file.write(made.read_bytes())
-                file.flush()
-                os.fsync(file.fileno())
-            failpoints.reach("sweeps.tracking.database")
-            try:
-                path.hardlink_to(unfinished)
-            except OSError:  # another process was faster, or a file system without links
-                if not path.exists():
-                    unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+            path.hardlink_to(unfinished)
+        except OSError:  # another process was faster, or a file system without links
+            if not path.exists():
+                unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def _said(error: BaseException) -> str:
