@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,17 @@ SHARED = {
     "empty_mlflow_database": "mlflow",
 }
 """Fixtures that take long to make -> group of the tests that use them."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """No search for garbage while the tests are collected, whose objects stay: it took a third of that time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 # xdist 3.8 ignores groups with pytest 9.2 (pytest-xdist issue 1386): services are then started in each process.
