@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from storage import failpoints
+from sweeps.service.imports import quick_imports
 from sweeps.service.text import redacted
 from sweeps.service.track.content.changes import WRITER_TAG, Run
 from sweeps.service.track.content.records import DataSet, Measured, Point
@@ -33,11 +34,12 @@ from sweeps.service.track.server import (
 
 set_environment()  # mlflow reads its environment when it is imported
 
-import requests  # noqa: E402  # mlflow's own client
-from mlflow import MlflowClient  # noqa: E402
-from mlflow.artifacts import download_artifacts  # noqa: E402
-from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelOutput, Metric, Param, RunTag  # noqa: E402
-from mlflow.exceptions import MlflowException  # noqa: E402
+with quick_imports():
+    import requests  # mlflow's own client
+    from mlflow import MlflowClient
+    from mlflow.artifacts import download_artifacts
+    from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelOutput, Metric, Param, RunTag
+    from mlflow.exceptions import MlflowException
 
 UPLOAD_SECONDS = 45.0
 """Seconds that the upload of a file may take longer than another request."""

@@ -17,7 +17,10 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 def _train(config: dict[str, Any]) -> None:
     """Called by Tune in a thread of the worker process."""
     try:
-        from sweeps.service.run.executor.trainable import train_trial  # needs torch, which only the workers load
+        from sweeps.service.imports import quick_imports
+
+        with quick_imports():
+            from sweeps.service.run.executor.trainable import train_trial  # needs torch, which only the workers load
     except ImportError as error:
         node = ray.get_runtime_context().get_node_id()
         reason = f"node {ray.util.get_node_ip_address()}: cannot import the package ({error})"

@@ -31,7 +31,9 @@ TUNE = "mucon-tune-"
 _PROGRAM = """
 import json, sys
 sys.path[:] = json.loads(sys.argv.pop(1))
-from sweeps.service.run.executor.tuning import main
+from sweeps.service.imports import quick_imports
+with quick_imports():
+    from sweeps.service.run.executor.tuning import main
 main()
 """
 
