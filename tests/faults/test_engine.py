@@ -22,6 +22,8 @@ pytestmark = [pytest.mark.service, pytest.mark.xdist_group("engine")]  # one pro
 
 SHAPES = ("box", "bell", "trapezoid")
 EPOCHS = 30
+ONE = ("--max-concurrent", "1")
+"""One trial at a time, where a second worker process would show nothing more."""
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +90,7 @@ def test_a_sweep_survives_the_death_of_a_worker_and_one_of_ray_and_after_the_nex
     tiny_store: Path, tmp_path: Path, undisturbed: dict[str, str], repetition: int
 ) -> None:
     results, log = tmp_path / "results", tmp_path / "log"
-    line = line_of("mortal", tiny_store, tmp_path, results)
+    line = small.untracked(line_of("mortal", tiny_store, tmp_path, results))
     servers = ["ray::DashboardAgent", "gcs_server", "raylet", "ray::RuntimeEnvAgent"]
     random.Random(repetition).shuffle(servers)
     print("order", servers)
@@ -103,7 +105,7 @@ def test_a_sweep_survives_the_death_of_a_worker_and_one_of_ray_and_after_the_nex
     output = log.read_text()
     assert output.count("Ray died") == 2
     assert "Traceback" not in output
-    with small.started(line, tmp_path / "log again") as driver:
+    with small.started([*line, *ONE], tmp_path / "log again") as driver:
         before = trained(results)
         small.wait_until(lambda: trained(results) > before)
         kill(driver.pid, servers[2])
@@ -211,7 +213,7 @@ def test_a_full_results_folder_ends_a_sweep_with_its_reason_and_with_space_the_s
         assert "full" in reason
         assert not [said for said in small.statuses(results).values() if "failed" in said]
         (folder / "other").unlink()
-        assert small.run(line).returncode == 0
+        assert small.run([*line, *ONE]).returncode == 0
         check_whole(results, undisturbed)
 
 
@@ -241,7 +243,7 @@ def test_a_frozen_worker_is_ended_once_its_lease_has_expired_and_its_trial_resum
     tiny_store: Path, tmp_path: Path, undisturbed: dict[str, str]
 ) -> None:
     results, log = tmp_path / "results", tmp_path / "log"
-    line = small.untracked(line_of("frozen", tiny_store, tmp_path, results))
+    line = small.untracked(line_of("frozen", tiny_store, tmp_path, results, *ONE))
     with small.started(line, log) as driver:
         small.wait_until(lambda: trained(results) >= 2)
         frozen = worker_of(results)
