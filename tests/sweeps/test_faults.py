@@ -40,7 +40,7 @@ def test_ctrl_c_writes_checkpoints_and_the_same_command_resumes_to_the_same_bits
     results, log = tmp_path / "results", tmp_path / "log"
     rows = {shape: {"mask.shape": shape} for shape in ("box", "bell", "trapezoid")}
     script = small.own_script(tmp_path, "interrupted", rows)
-    line = small.command(script, tiny_store, results, "--set", f"training.epochs={LONGER}")
+    line = small.untracked(small.command(script, tiny_store, results, "--set", f"training.epochs={LONGER}"))
     with small.started(line, log) as driver:
         small.wait_until(lambda: begun(results, 1))
         os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: to the driver, Ray's processes and the workers

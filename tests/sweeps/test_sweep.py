@@ -128,7 +128,7 @@ def test_a_failed_trial_has_its_reason_under_the_table_and_is_the_only_one_to_ru
     others = {name: records for name, records in small.journals(results).items() if name != identity}
     line = small.command(small.MASKS, tiny_store, results)
 
-    failed = small.run(line)
+    failed = small.run(small.untracked(line))
     assert failed.returncode == 3
     assert "1 to run" in failed.stdout
     (note,) = (line for line in failed.stdout.splitlines() if line.startswith("bell, no, split 1, seed 1"))
