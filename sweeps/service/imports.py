@@ -10,9 +10,11 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def quick_imports() -> Iterator[None]:
-    """Looks for no garbage during imports, which make many objects that stay; they take a fifth longer with it.
+    """Searches for no garbage during imports, which make many objects that stay.
 
-    Later looks for garbage leave out what exists after new imports.
+    With such a search, imports of torch take half as long again, and those of MLflow a quarter.
+
+    Later searches leave out what exists after new imports.
     """
     enabled, known = gc.isenabled(), len(sys.modules)
     gc.disable()
