@@ -111,20 +111,19 @@ class PlainFile:
             n_values: number of values.
             crc: CRC-32 of the page.
         """
-        size = n_values * self.width
-        header = self._header.updated({2: size, 3: size, 4: crc - 2**32 if crc >= 2**31 else crc})
-        return serialized(replace(header, content=header.content | {5: header[5].updated({1: n_values})}))
+        size, facts = n_values * self.width, self._header[5].updated({1: n_values})
+        signed = crc - 2**32 if crc >= 2**31 else crc
+        return serialized(self._header.updated({2: size, 3: size, 4: signed, 5: facts}))
 
     def footer(self, pages: Sequence[Page]) -> bytes:
         """Returns the bytes after the last page."""
         groups = replace(self._footer[4], content=[self._row_group(page) for page in pages])
-        footer = self._footer.updated({3: sum(page.n_values for page in pages)})
-        data = serialized(replace(footer, content=footer.content | {4: groups}))
+        data = serialized(self._footer.updated({3: sum(page.n_values for page in pages), 4: groups}))
         return data + len(data).to_bytes(_LENGTH_BYTES, "little") + MAGIC
 
     def _row_group(self, page: Page) -> Value:
-        group = self._footer[4][0].updated({2: page.size, 3: page.n_values, 5: page.offset, 6: page.size})
-        columns, chunk = group[1], group[1][0]
+        group = self._footer[4][0]
+        chunk = group[1][0]
         facts = chunk[3].updated({5: page.n_values, 6: page.size, 7: page.size, 9: page.offset})
-        chunk = replace(chunk, content=chunk.content | {3: facts})
-        return replace(group, content=group.content | {1: replace(columns, content=[chunk])})
+        columns = replace(group[1], content=[chunk.updated({3: facts})])
+        return group.updated({1: columns, 2: page.size, 3: page.n_values, 5: page.offset, 6: page.size})

@@ -42,9 +42,12 @@ class Value:
             raise TypeError("expected a number")
         return self.content
 
-    def updated(self, numbers: dict[int, int]) -> Value:
-        """Returns a copy of a struct with other integers in some of its fields."""
-        return replace(self, content=self.content | {key: replace(self[key], content=n) for key, n in numbers.items()})
+    def updated(self, fields: dict[int, int | Value]) -> Value:
+        """Returns a copy of a struct with other values, or other integers, in some of its fields."""
+        values = {
+            key: new if isinstance(new, Value) else replace(self[key], content=new) for key, new in fields.items()
+        }
+        return replace(self, content=self.content | values)
 
 
 def parse(data: Buffer) -> tuple[Value, int]:
