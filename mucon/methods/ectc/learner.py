@@ -7,6 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mucon.masks import frames_per_latent
 from mucon.methods.ectc.config import EctcConfig
 from mucon.methods.ectc.loss import alignment_loss, similarity_gains
 from mucon.methods.ectc.network import BackboneClassifier
@@ -30,8 +31,7 @@ class EctcLearner(WeakLearner):
         if self.config.loss.rate == "frame" or len(log_probs) < len(transcript):
             log_probs = log_probs[latent_of_frame]
         else:
-            sums = features.new_zeros(len(log_probs), features.shape[1])
-            features = sums.index_add(0, latent_of_frame, features)
+            features = frames_per_latent(features.T, latent_of_frame, len(log_probs)).T.contiguous()
         gains = similarity_gains(features, self.config.loss.theta)
         total = alignment_loss(log_probs, transcript, gains) / len(log_probs)
         torch.autograd.backward(total)
