@@ -8,18 +8,7 @@ from mucon.methods.ectc.config import EctcConfig, demo, small
 from mucon.methods.ectc.learner import EctcLearner
 from mucon.methods.weak import WeakMethod
 
-__all__ = ["ECTC", "EctcMethod"]
-
-
-class EctcMethod(WeakMethod[EctcConfig]):
-    """A `mucon.method.Method`; see there."""
-
-    def pooling(self, config: EctcConfig) -> int:
-        """Frames per latent frame."""
-        return config.network.pooling
-
-
-ECTC: Method[EctcConfig] = EctcMethod(
+ECTC: Method[EctcConfig] = WeakMethod(
     "ectc",
     EctcConfig,
     {"weak": EctcConfig, "small": small, "demo": demo, "breakfast": EctcConfig},
