@@ -34,7 +34,7 @@ from mucon.training.progress import drawn, evaluating, progress_scores, videos_t
 from mucon.training.resuming import resume
 from mucon.training.self_training import SelfTraining
 from mucon.training.step import SUPERVISED_TERMS, TERMS, FrameLabels, compiled_video_losses, loss_vector, video_losses
-from mucon.training.supervision import with_labels
+from mucon.training.supervision import true_labels, with_labels
 from mucon.training.warm_start import warm_start
 from mucon.training_config import CHECKPOINT_SECONDS, Schedule
 from mucon.videos import Source, Video, check_training_videos, warn_of_long_segments, warn_of_short_videos
@@ -242,11 +242,8 @@ class MuConLearner:
     def _labels(self, video: Video) -> FrameLabels | None:
         if not video.labelled:
             return None
-        labels = video.frame_labels()
-        if labels is None:
-            message, hint = "a labelled video without lengths", "annotate it or do not mark it as labelled"
-            raise InputError(Problem(rule="missing", place=video.id, message=message, hint=hint))
-        return FrameLabels(torch.from_numpy(labels).to(self.device), torch.tensor(video.lengths, device=self.device))
+        labels = torch.from_numpy(true_labels(video))
+        return FrameLabels(labels.to(self.device), torch.tensor(video.lengths, device=self.device))
 
     def rate(self, epoch: int) -> float:
         """Learning rate of an epoch, counted from 0."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from mucon.arrays import Ints
 from mucon.errors import InputError, Problem
 from mucon.videos import Video
 
@@ -52,3 +53,16 @@ def with_labels(videos: Sequence[Video], share: float, seed: int) -> list[Video]
     annotated = [video.id for video in videos if video.lengths is not None]
     chosen = set(labelled_of(annotated, len(videos), share, seed))
     return [dataclasses.replace(video, labelled=video.labelled or video.id in chosen) for video in videos]
+
+
+def true_labels(video: Video) -> Ints:
+    """The action `[T]` of each frame of a labelled video.
+
+    Raises:
+        InputError: its lengths are unknown.
+    """
+    labels = video.frame_labels()
+    if labels is None:
+        message, hint = "a labelled video without lengths", "annotate it or do not mark it as labelled"
+        raise InputError(Problem(rule="missing", place=video.id, message=message, hint=hint))
+    return labels

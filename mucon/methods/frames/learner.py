@@ -6,16 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mucon.checkpoint_files import of_run, parsing, trained_on
-from mucon.errors import InputError, Problem
 from mucon.methods.frames.config import FrameConfig
 from mucon.methods.frames.network_learner import NetworkLearner
 from mucon.methods.frames.teacher import predicted_labels
+from mucon.training.supervision import true_labels
 from mucon.videos import Source, Video
 from mucon.vocabulary import Vocabulary
 
@@ -84,7 +82,7 @@ class FrameLearner(NetworkLearner):
 
     def _labels(self, video: Video) -> Tensor:
         """Labels `[T]` of a video that is visited: the true ones of a labelled video alone."""
-        return torch.from_numpy(_labels(video)).to(self.device) if video.labelled else self.predicted[video.id]
+        return torch.from_numpy(true_labels(video)).to(self.device) if video.labelled else self.predicted[video.id]
 
     def _earlier(self, run: str | None) -> Mapping[str, str | None]:
         """The recordings of the model whose predictions are labels."""
@@ -111,14 +109,6 @@ class FrameLearner(NetworkLearner):
 def visited_videos(config: FrameConfig, videos: Sequence[Video]) -> Sequence[Video]:
     """The labelled videos; all of them if a model predicts the labels of the others."""
     return videos if config.training.labels_from is not None else [video for video in videos if video.labelled]
-
-
-def _labels(video: Video) -> NDArray[np.int64]:
-    labels = video.frame_labels()
-    if labels is None:
-        message, hint = "a labelled video without lengths", "annotate it or do not mark it as labelled"
-        raise InputError(Problem(rule="missing", place=video.id, message=message, hint=hint))
-    return labels
 
 
 def frame_loss(log_probs: Tensor, labels: Tensor) -> Tensor:
