@@ -50,9 +50,11 @@ class Config:
 
     Attributes:
         NOT_TRAINED: paths, or their first parts, that do not change the trained weights.
+        ORDER: names of the first fields, see `fields_of`.
     """
 
     NOT_TRAINED: ClassVar[tuple[str, ...]] = ()
+    ORDER: ClassVar[tuple[str, ...]] = ()
 
     @property
     def seed(self) -> int:
@@ -61,7 +63,7 @@ class Config:
 
     def to_dict(self) -> dict[str, Any]:
         """Nested dictionaries of numbers, strings and lists, for JSON."""
-        return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+        return {f.name: _plain(getattr(self, f.name)) for f in fields_of(self)}
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
@@ -167,6 +169,16 @@ def flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def fields_of(config: Any) -> list[dataclasses.Field[Any]]:
+    """The fields of a configuration or of a part of one, in the order in which they are recorded and listed.
+
+    Inherited fields come first in a dataclass. A class that inherits some may name the first ones in its `ORDER`.
+    """
+    first: tuple[str, ...] = getattr(config, "ORDER", ())
+    fields = dataclasses.fields(config)
+    return sorted(fields, key=lambda f: first.index(f.name) if f.name in first else len(first))
+
+
 def field_types(config: type) -> Mapping[str, Any]:
     """The type of every leaf by dotted path."""
     key: Any = config  # mypy takes a class for one of its instances, which need not be hashable
@@ -178,7 +190,7 @@ def field_types(config: type) -> Mapping[str, Any]:
 def _field_types(config: type, prefix: str = "") -> Mapping[str, Any]:
     leaves: dict[str, Any] = {}
     hints = typing.get_type_hints(config)
-    for f in dataclasses.fields(config):
+    for f in fields_of(config):
         kind = hints[f.name]
         if dataclasses.is_dataclass(kind) and isinstance(kind, type):
             leaves.update(_field_types(kind, f"{prefix}{f.name}."))
@@ -194,7 +206,7 @@ def field_texts(config: type, prefix: str = "") -> dict[str, str]:
     texts: dict[str, str] = {}
     for base in reversed(config.__mro__):
         texts |= _attribute_texts(inspect.cleandoc(base.__doc__ or ""))
-    for f in dataclasses.fields(config):
+    for f in fields_of(config):
         kind = hints[f.name]
         if dataclasses.is_dataclass(kind) and isinstance(kind, type):
             found.update(field_texts(kind, f"{prefix}{f.name}."))
@@ -370,5 +382,5 @@ def _expected(kind: Any) -> str:
 
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {f.name: _plain(getattr(value, f.name)) for f in fields_of(value)}
     return list(value) if isinstance(value, tuple) else value

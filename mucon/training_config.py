@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from mucon.errors import check_ranges
+from mucon.errors import RangeRule, check_ranges
 
 CHECKPOINT_SECONDS = 120.0
 """Seconds between two checkpoints, by default; changes no result."""
@@ -71,7 +71,7 @@ class Ranged(Schedule, Protocol):
         """Largest number of training videos that are scored during training."""
 
 
-def range_rules(config: Ranged) -> list[tuple[str, object, str, bool]]:
+def range_rules(config: Ranged) -> list[RangeRule]:
     """The ranges of the settings that the trainings of all methods share, for `mucon.errors.check_ranges`."""
     return [
         ("epochs", config.epochs, "at least 1", config.epochs >= 1),

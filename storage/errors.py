@@ -115,12 +115,16 @@ class StoreError(InputError):
     """A dataset, a store or a request to a store is invalid."""
 
 
-def check_ranges(prefix: str, rules: Iterable[tuple[str, object, str, bool]]) -> None:
+RangeRule = tuple[str, object, str, bool]
+"""Name of a setting, its value, the allowed range in words, and whether the value is in it."""
+
+
+def check_ranges(prefix: str, rules: Iterable[RangeRule]) -> None:
     """Raises an error with one problem per value outside its range.
 
     Args:
         prefix: precedes each name in the problem's place, such as `training.`.
-        rules: name, value, the allowed range in words, and whether the value is in it.
+        rules: one for each setting.
 
     Raises:
         InputError: at least one value is outside its range.

@@ -199,6 +199,18 @@ def test_another_method_has_a_configuration_of_its_own_with_the_same_overrides()
         config.override("outer.rate", "-1")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DerivedConfig(OtherConfig):
+    ORDER: ClassVar[tuple[str, ...]] = ("kind", "outer")
+
+    kind: str = "plain"
+
+
+def test_a_configuration_with_inherited_fields_is_recorded_and_listed_in_its_own_order():
+    assert list(DerivedConfig().to_dict()) == ["kind", "outer", "seed"]
+    assert list(field_types(DerivedConfig)) == ["kind", "outer.inner.width", "outer.rate", "seed"]
+
+
 def test_settings_without_an_equals_sign_are_refused_each():
     assert parse_settings([" a.b = 1 ", "c=d=e", "a.b=2"]) == {"a.b": "2", "c": "d=e"}
     with refused("type", "--set", "a.b", n=2) as refusal:

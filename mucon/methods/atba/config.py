@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from mucon.errors import check_ranges
+from mucon.errors import RangeRule
 from mucon.methods.atba.alignment import AlignmentConfig
 from mucon.methods.atba.losses import AtbaLossConfig
 from mucon.methods.atba.network import AtbaNetworkConfig
@@ -38,16 +38,13 @@ class AtbaTrainingConfig(WeakTrainingConfig):
     accumulate: int = 4
     stage1_epochs: int | None = None
 
-    def __post_init__(self) -> None:
-        WeakTrainingConfig.__post_init__(self)
-        first = f"at least 0 and below the number of epochs ({self.epochs})"
-        check_ranges(
-            "training.",
-            [
-                ("accumulate", self.accumulate, "at least 1", self.accumulate >= 1),
-                ("stage1_epochs", self.stage1_epochs, first, 0 <= self.first_stage < self.epochs),
-            ],
-        )
+    def ranges(self) -> list[RangeRule]:
+        """Those of all weak methods, and of the stages."""
+        rules = [*WeakTrainingConfig.ranges(self), ("accumulate", self.accumulate, "at least 1", self.accumulate >= 1)]
+        if self.stage1_epochs is not None:
+            first = f"at least 0 and below the number of epochs ({self.epochs})"
+            rules.append(("stage1_epochs", self.stage1_epochs, first, 0 <= self.stage1_epochs < self.epochs))
+        return rules
 
     @property
     def first_stage(self) -> int:

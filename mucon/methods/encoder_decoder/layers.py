@@ -9,9 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from mucon.errors import RangeRule
 from mucon.methods.frames import FrameClassifier
-
-Rule = tuple[str, object, str, bool]
 
 
 def convolution(n_in: int, n_out: int, kernel: int, *, bias: bool = True) -> nn.Conv1d:
@@ -64,7 +63,7 @@ class SampledClassifier(FrameClassifier):
         return log_probs
 
 
-def shared_rules(kernel: int, dropout: float, sample_rate: int) -> list[Rule]:
+def shared_rules(kernel: int, dropout: float, sample_rate: int) -> list[RangeRule]:
     """The ranges of settings that the networks share, for `mucon.errors.check_ranges`."""
     return [
         ("kernel", kernel, "odd and at least 1", kernel >= 1 and kernel % 2 == 1),

@@ -13,7 +13,8 @@ from torch import Tensor
 from mucon.checkpoint_files import Progress, Saved, load_weights, parsing
 from mucon.decoding.fusion import TrainingFacts
 from mucon.identity.trained_on import TrainedOn
-from mucon.methods.frames.networks import NetworkConfig, build_network
+from mucon.methods.frames.network_config import NetworkConfig
+from mucon.methods.frames.networks import build_network
 from mucon.segments import Segmentation
 from mucon.training.optimiser import Optimiser
 from mucon.training.progress import evaluating, progress_scores, videos_to_score
@@ -88,8 +89,8 @@ class NetworkLearner:
         self.scored = videos_to_score(videos, config.training.progress_videos, config.seed)
 
     def rate(self, epoch: int) -> float:
-        """Learning rate, the same in each epoch."""
-        return self.config.training.learning_rate
+        """Learning rate of an epoch, counted from 0."""
+        return self.config.training.rate(epoch)
 
     def losses(self, epoch: int) -> Mapping[str, int]:
         """Every video has every loss."""

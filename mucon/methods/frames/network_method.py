@@ -14,7 +14,8 @@ from mucon.checkpoint_files import CONFIG, STATE, Saved, load_weights, parsing, 
 from mucon.device import choose_device
 from mucon.errors import InputError, Problem
 from mucon.method import Predictor
-from mucon.methods.frames.networks import FrameClassifier, NetworkConfig, build_network
+from mucon.methods.frames.network_config import NetworkConfig
+from mucon.methods.frames.networks import FrameClassifier, build_network
 from mucon.training.loop import EpochReport, Learner, Loop
 from mucon.training_config import CHECKPOINT_SECONDS
 from mucon.videos import Source, Video, check_training_videos

@@ -15,7 +15,8 @@ from mucon.decoding.config import DecodingConfig
 from mucon.errors import InputError, Problem
 from mucon.identity.trained_on import TrainedOn
 from mucon.identity.weights import weights_sha256
-from mucon.methods.frames.networks import FrameClassifier, NetworkConfig
+from mucon.methods.frames.network_config import NetworkConfig
+from mucon.methods.frames.networks import FrameClassifier
 from mucon.videos import Video
 from mucon.vocabulary import Vocabulary
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from mucon.configuration import Config
-from mucon.method import TrainingSettings
 from mucon.model.ensemble import mean_log_probs
-from mucon.training.optimiser import Descent
 
 
 class FrameClassifier(nn.Module):
@@ -52,28 +48,6 @@ class FrameNetworkConfig:
     def pooling(self) -> int:
         """Frames per frame that the network classifies; segments that are shorter cannot be resolved."""
         return 1
-
-
-class NetworkTraining(TrainingSettings, Descent, Protocol):
-    """The settings `training.*` of a method with one network."""
-
-    @property
-    def learning_rate(self) -> float:
-        """Initial rate."""
-
-
-class NetworkConfig(Config):
-    """Base of the configurations of methods with one network; subclasses declare the properties as fields."""
-
-    @property
-    def network(self) -> FrameNetworkConfig:
-        """Size of the network."""
-        raise NotImplementedError
-
-    @property
-    def training(self) -> NetworkTraining:
-        """Settings of the training."""
-        raise NotImplementedError
 
 
 def build_network(

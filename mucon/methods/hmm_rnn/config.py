@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mucon.errors import check_ranges
+from mucon.errors import RangeRule
 from mucon.methods.hmm_rnn.network import HmmNetworkConfig
 from mucon.methods.weak import WeakConfig, WeakTrainingConfig
 
@@ -29,16 +29,14 @@ class HmmTrainingConfig(WeakTrainingConfig):
     frames_per_state: int = 10
     minibatch: int = 512
 
-    def __post_init__(self) -> None:
-        WeakTrainingConfig.__post_init__(self)
-        check_ranges(
-            "training.",
-            [
-                ("realign_every", self.realign_every, "at least 1", self.realign_every >= 1),
-                ("frames_per_state", self.frames_per_state, "at least 1", self.frames_per_state >= 1),
-                ("minibatch", self.minibatch, "at least 1", self.minibatch >= 1),
-            ],
-        )
+    def ranges(self) -> list[RangeRule]:
+        """Those of all weak methods, and of alignments and batches."""
+        return [
+            *WeakTrainingConfig.ranges(self),
+            ("realign_every", self.realign_every, "at least 1", self.realign_every >= 1),
+            ("frames_per_state", self.frames_per_state, "at least 1", self.frames_per_state >= 1),
+            ("minibatch", self.minibatch, "at least 1", self.minibatch >= 1),
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,16 +47,12 @@ class HmmConfig(WeakConfig):
     training: HmmTrainingConfig = field(default_factory=HmmTrainingConfig)
 
     @classmethod
-    def published(cls, n_videos: int) -> Mapping[str, Any]:
+    def published(cls, n_videos: int) -> Mapping[str, Any]:  # noqa: ARG003  # it counts epochs
         """The released schedule: eight alignments, five epochs after each, gradient descent with a rate of 1.
 
         Deviation: the released program lowers the rate when its criterion stops improving, and goes on with the best
         of five epochs.
-
-        Args:
-            n_videos: does not matter, since the schedule counts epochs.
         """
-        del n_videos
         return {"training.optimiser": "sgd", "training.learning_rate": 1.0, "training.epochs": 40}
 
     def looks_again(self, epoch: int) -> bool:

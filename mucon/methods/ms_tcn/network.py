@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from mucon.errors import check_ranges
+from mucon.errors import RangeRule, check_ranges
 from mucon.methods.frames.networks import FrameClassifier, FrameNetworkConfig
 from mucon.model.layers import DualDilatedLayer, ResidualLayer
 
@@ -85,7 +85,7 @@ class MsTcnPlusPlusNetworkConfig(FrameNetworkConfig):
         return MsTcnNetwork(first, _refinements(self, n_actions, n_refinements), self.stages)
 
 
-def _rules(stages: int, layers: int, maps: int, dropout: float) -> list[tuple[str, object, str, bool]]:
+def _rules(stages: int, layers: int, maps: int, dropout: float) -> list[RangeRule]:
     return [
         ("stages", stages, "at least 1", stages >= 1),
         ("layers", layers, "at least 1", layers >= 1),

@@ -88,10 +88,6 @@ class WeakLearner(NetworkLearner):
             raise ValueError("more than the frames of a video")
         return split
 
-    def rate(self, epoch: int) -> float:
-        """Learning rate of an epoch, counted from 0."""
-        return self.config.training.rate(epoch)
-
     def log_probs(self, index: int) -> NDArray[np.float32]:
         """Log posteriors `[T, N]` of a training video on the CPU, by the network in its present mode."""
         features = self.videos[index].features(self.device)
