@@ -1,8 +1,8 @@
 """Accuracy after each epoch of a training, and whether a score that needs no label knows the best one.
 
-`mucon-sweeps early-stop early_stopping` compares the scores. A table per recipe and number of epochs: choose some with
-`--rows`, such as `--rows plain_15 best_15`, and leave the epochs to the rows. Rows of a table continue each other, so
-that a training is made once.
+`mucon-sweeps early-stop early_stopping` compares the scores. There is a table for each recipe and number of epochs:
+choose some with `--rows`, such as `--rows plain_15 best_15`, without `--epochs`. The rows of a table continue each
+other, so each training is made once.
 """
 
 from sweeps.api import MOF, Collection, Experiment, Figure, Recipe, Variant, main

@@ -39,7 +39,7 @@ class D3twLossConfig:
     Attributes:
         gamma: temperature of the soft minimum, in nats per frame; with a small one only the best alignment counts.
         margin: nats per frame by which the cost of another transcript has to be higher. With 0, training ends when the
-            transcripts are distinguished, which needs less than right frames.
+            transcripts are distinguished, which does not require correct frames.
         negatives: number of other transcripts per step, drawn from those of the training videos.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The options beyond the paper in a step of MuCon, besides the labels of the network's own."""
+"""The options beyond the paper in a step of MuCon, other than the network's own labels."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ Seen = tuple[NDArray[np.floating], NDArray[np.float64]]
 def label_free_scores(videos: Sequence[Video], see: Callable[[Video], Seen], n_actions: int) -> Mapping[str, float]:
     """Scores under names such as `label_free.agreement`; empty without videos.
 
-    All are the higher the better the network agrees. The alignment is that of the frame branch alone, with a
-    transcript and without a prior on lengths.
+    A higher score means better agreement. The alignment is that of the frame branch alone, with the transcript and
+    without a prior on lengths.
 
     - `agreement`: share of the frames whose most likely action is that of their alignment.
     - `consistency`: share of the frames to which the predicted lengths give the action of their alignment.

@@ -21,8 +21,8 @@ class BoundaryConfig:
             Deviation: by default each epoch is a loop, see `mucon.methods.isba`.
         warm_start: a loop begins with the weights of the one before.
             Deviation: the released program trains a new network in each loop.
-        patience: training ends in effect as soon as so many loops after the best one were no better and another one is
-            not either; the remaining epochs change nothing and take no time.
+        patience: loops after the best one that may be no better; with one more, training effectively ends: the
+            remaining epochs change nothing and take no time.
         margin: a difference of probabilities at a boundary up to this refines nothing.
         flip: probability that a boundary moves the other way.
 

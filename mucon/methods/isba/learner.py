@@ -114,7 +114,7 @@ class IsbaLearner(WeakLearner):
         return has_stopped(self.loops, self.config.boundaries.patience)
 
     def _looked_at(self) -> tuple[float, list[Ints]]:
-        """The loss of the present loop for the stop rule, and the refined tokens.
+        """The loss of the current loop for the stop rule, and the refined tokens.
 
         Reads the probabilities of each video back from the device once.
         """
