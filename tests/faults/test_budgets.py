@@ -46,6 +46,7 @@ def done(results: Path) -> int:
     return sum(map(len, small.epochs(results).values()))
 
 
+@pytest.mark.repeated(ci=1, soak=20)
 def test_a_budget_stops_running_trials_survives_a_kill_and_a_larger_one_resumes_to_the_same_bits(
     tiny_store: Path, tmp_path: Path
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_budget_stops_running_trials_survives_a_kill_and_a_larger_one_resumes_
     assert "budget" in reason
 
 
+@pytest.mark.repeated(ci=1, soak=20)
 def test_a_trial_that_is_much_slower_than_estimated_stops_within_a_checkpoint_interval_of_the_time_budget(
     tiny_store: Path, tmp_path: Path
 ) -> None:

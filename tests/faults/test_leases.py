@@ -26,13 +26,12 @@ LEASE = 3.0
 """Seconds: long enough for a process that a loaded machine rarely runs."""
 WORKERS = """
     import os, pathlib, signal, sys
+    import mucon.inference.predictor, mucon.training.mucon_learner, numba, scipy.special, scipy.sparse
     from mucon import checkpoint_files
-    from mucon.methods import method_named
     from sweeps.service.run.worker import run_trial
     from sweeps.service.trials.results_folder import ResultsFolder
     from tests.sweeps import small
 
-    method_named("mucon")
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:
         store, results, failpoint, exchange = line.split()
@@ -79,9 +78,9 @@ def workers() -> "Iterator[subprocess.Popen[str]]":
 
 @pytest.fixture(scope="module")
 def frozen(
-    workers: "subprocess.Popen[str]", tiny_store: Path, tmp_path_factory: pytest.TempPathFactory
+    workers: "subprocess.Popen[str]", tiny_store: Path, tmp_path_factory: pytest.TempPathFactory, repetition: int
 ) -> dict[tuple[str, str], Frozen]:
-    """A worker that is frozen at each of the moments; their leases expire while the others are started."""
+    """A worker of this repetition that is frozen at each moment; their leases expire while the others are started."""
     begun = {}
     for failpoint, exchange in MOMENTS:
         results = tmp_path_factory.mktemp("results")
@@ -136,6 +135,7 @@ def content(folder: Path) -> dict[str, tuple[str, int]]:
     }
 
 
+@pytest.mark.repeated(ci=1, soak=20)
 @pytest.mark.xdist_group("frozen")  # one process freezes the workers of all moments
 @pytest.mark.parametrize("moment", MOMENTS, ids=[f"{name[:-5]} {exchange}" for name, exchange in MOMENTS])
 def test_a_writer_that_thaws_after_its_lease_writes_not_one_byte_more(
@@ -200,6 +200,7 @@ def holder(folder: Path, *before: str, duration: float = LEASE, ahead: int = 0, 
     return [*before, sys.executable, "-c", textwrap.dedent(HOLDER), str(folder), str(duration), str(ahead), elsewhere]
 
 
+@pytest.mark.repeated(ci=1, soak=20)
 @pytest.mark.parametrize("ahead", [60, -60])
 def test_clocks_that_differ_neither_steal_a_living_lease_nor_keep_a_dead_one(
     tmp_path: Path, ahead: int, monkeypatch: pytest.MonkeyPatch
@@ -255,6 +256,7 @@ def test_a_dead_lease_whose_file_is_newer_than_now_is_free_for_who_waits(tmp_pat
     (held or pytest.fail("unchanged for longer than its duration")).release()
 
 
+@pytest.mark.repeated(ci=1, soak=20)
 def test_containers_with_one_host_name_and_their_own_process_numbers_respect_each_other(tmp_path: Path) -> None:
     container = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child")
     allowed = subprocess.run([*container, "true"], capture_output=True, check=False).returncode == 0

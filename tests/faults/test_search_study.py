@@ -48,8 +48,9 @@ def undisturbed(folder: Path) -> SearchHistory:
     return queue.history()
 
 
-def test_a_search_that_is_killed_again_and_again_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
-    moments = random.Random(11)
+@pytest.mark.repeated(ci=1, soak=20)
+def test_a_search_that_is_killed_again_and_again_ends_as_an_undisturbed_one(tmp_path: Path, repetition: int) -> None:
+    moments = random.Random(repetition)
     for _ in range(3):
         with program(tmp_path / "study") as process:
             assert process.stdout is not None

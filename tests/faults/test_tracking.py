@@ -42,6 +42,7 @@ from tests.helpers.trial_folders import (
 pytestmark = pytest.mark.service
 
 
+@pytest.mark.repeated(ci=1, soak=20)
 @pytest.mark.parametrize(
     "moment", ["sweeps.tracking.created:2", "sweeps.tracking.batch:3", "sweeps.tracking.artifact:9"]
 )
@@ -141,6 +142,7 @@ def test_a_comparison_names_each_difference_and_changes_nothing(
     assert not (tmp_path / "nothing.db").exists()
 
 
+@pytest.mark.repeated(ci=1, soak=20)
 def test_a_frozen_server_holds_up_neither_the_end_nor_the_exit_and_gets_the_rest_later(
     tmp_path: Path, mlflow_server: MLflowServer, postgresql: PostgreSQL
 ) -> None:
@@ -178,6 +180,7 @@ def test_a_frozen_server_holds_up_neither_the_end_nor_the_exit_and_gets_the_rest
     assert {points(postgresql.uri)[one.identity, "train/loss/total"] for one in (first, second)} == {3}
 
 
+@pytest.mark.repeated(ci=1, soak=20)
 def test_a_locked_database_is_told_once_and_has_everything_once_it_is_free(
     tmp_path: Path, mlflow_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,6 +205,7 @@ def test_a_locked_database_is_told_once_and_has_everything_once_it_is_free(
     assert set(points(mlflow_uri).values()) == {3}
 
 
+@pytest.mark.repeated(ci=1, soak=20)
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_eight_trials_that_log_each_epoch_at_once_lose_nothing(
     tmp_path: Path,
