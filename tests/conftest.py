@@ -124,7 +124,7 @@ def mlflow_uri(new_mlflow_uri: Callable[[Path], str], tmp_path: Path) -> str:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Runs a test marked `repeated(ci=3, soak=20)` that often, with the number of the `repetition`, if it asks for it."""
+    """Runs a test marked `repeated(ci=3, soak=20)` that often; it may ask for the number of the `repetition`."""
     marker = metafunc.definition.get_closest_marker("repeated")
     if marker is not None:
         times = marker.kwargs["soak" if os.environ.get("MUCON_SOAK") else "ci"]
