@@ -6,15 +6,18 @@ import argparse
 import contextlib
 import json
 import os
-import shlex
 import sys
 from collections import Counter
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mucon.errors import EXIT_OK
 from sweeps.service.commands.options import add_budget, add_results, new_console
-from sweeps.service.text import redacted, say
+from sweeps.service.text import say
+
+if TYPE_CHECKING:
+    from sweeps.service.trials.results_folder import ResultsFolder
+    from sweeps.service.upkeep.retries import Retried
 
 FORMAT_VERSION = 1
 """Version of the output of `--json`, see docs/formats.md."""
@@ -63,13 +66,14 @@ def run(options: argparse.Namespace) -> int:
     results = ResultsFolder.at(options.results)
     states = {State(state) for state in ("failed", "diverged") if getattr(options, state)}
     states |= set() if states or options.stale else {State.FAILED}
-    chosen = failures(results, options.name, states)
+    queued = failures(results, options.name, states)
+    chosen = [*queued, *(_stale(results, options.name) if options.stale else [])]
     names = ("--tracking-uri", "--address", *CAPS)
     values = {option: getattr(options, option[2:].replace("-", "_")) for option in names}
     use_address(options.address)  # checks, as the next line, before anything is queued
     read_budget({option: values[option] for option in CAPS}, os.environ)
     rerun = rerun_of(results, options.name, {option: value for option, value in values.items() if value is not None})
-    command = f"mucon-sweeps run {redacted(shlex.join([rerun.sweep, *rerun.words]))}"
+    command = rerun.command
     out = sys.stderr if options.json else sys.stdout
     status = None
     with contextlib.redirect_stdout(out):
@@ -85,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
             say(console, f"to run: {command}")
         else:
             with disk_errors(results):
-                queue(results, options.name, chosen, partial(say, console))
+                queue(results, options.name, queued, partial(say, console))
             say(console, command)
             with contextlib.chdir(rerun.folder):
                 status = run_named(rerun.sweep, rerun.words)
@@ -94,3 +98,23 @@ def run(options: argparse.Namespace) -> int:
         whole = {"format_version": FORMAT_VERSION, "sweep": options.name, "trials": cells, "command": command}
         print(json.dumps({**whole, "status": status}, indent=1))
     return EXIT_OK if status is None else status
+
+
+def _stale(results: ResultsFolder, name: str) -> list[Retried]:
+    """The trials of the sweep's last plan that are stale; they have no directory, so that nothing is queued."""
+    from sweeps.service.triage.status import CellState, sweep_status
+    from sweeps.service.upkeep.retries import Retried
+
+    return [
+        Retried(
+            row=cell.row,
+            split=cell.split,
+            seed=cell.seed,
+            identity=cell.identity,
+            evaluation=cell.evaluation,
+            state=cell.state,
+            reason=f"trained as {', '.join(cell.earlier)} before",
+        )
+        for cell in sweep_status(results, name).cells
+        if cell.state is CellState.STALE
+    ]

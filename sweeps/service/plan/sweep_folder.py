@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,24 @@ class Rerun:
     sweep: str
     words: tuple[str, ...]
     folder: str
+
+    @property
+    def command(self) -> str:
+        """The command line, for a shell in `folder`."""
+        return redacted(shlex.join(["mucon-sweeps", "run", self.sweep, *self.words]))
+
+    def with_options(self, values: Mapping[str, str], without: Collection[str] = ()) -> Rerun:
+        """The same with other values of some options, and without some others.
+
+        >>> words = ("--seeds", "3", "--notify", "***", "--keep", "1", "--cpu-hours=2")
+        >>> Rerun(sweep="grid", words=words, folder="/").with_options({"--cpu-hours": "5"}, ["--notify"]).words
+        ('--seeds', '3', '--keep', '1', '--cpu-hours', '5')
+        """
+        options = {*values, *without}
+        places = [i for i, word in enumerate(self.words) if word in options]
+        out = {*places, *(i + 1 for i in places)}
+        kept = (word for i, word in enumerate(self.words) if i not in out and word.partition("=")[0] not in options)
+        return replace(self, words=(*kept, *(word for option in values.items() for word in option)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

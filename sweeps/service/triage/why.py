@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import mucon
@@ -175,11 +176,15 @@ def _runner(named: Named, results: ResultsFolder) -> str:
 
 
 def _command(named: Named, results: ResultsFolder) -> str:
-    """The command of the first sweep that contains the trial."""
+    """The command of the first sweep that contains the trial, and its directory if that is another one."""
     try:
         record = read_sweep(results.sweep(named.places[0].sweep)) if named.places else None
     except InputError:
         record = None
+    rerun = None if record is None else record.sweep.rerun
+    if rerun is not None:
+        here = rerun.with_options({"--results": str(results.path)}, ["--notify"])
+        return f"`{here.command}`" + ("" if rerun.folder == str(Path.cwd()) else f" in {rerun.folder}")
     return "its sweep" if record is None or not record.sweep.command else f"`{record.sweep.command}`"
 
 

@@ -6,7 +6,7 @@ import os
 import shlex
 import socket
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -34,7 +34,7 @@ class Retried:
         seed: random seed.
         identity: of its training.
         evaluation: of its evaluation.
-        state: its state until now.
+        state: its state until now, a `State` or `stale`.
         reason: the reason of that state.
     """
 
@@ -43,7 +43,7 @@ class Retried:
     seed: int
     identity: str
     evaluation: str
-    state: State
+    state: str
     reason: str | None
 
 
@@ -138,8 +138,8 @@ def rerun_of(results: ResultsFolder, name: str, given: Mapping[str, str]) -> Rer
             message = f"{path}, with which this sweep was started, is gone"
             raise InputError(Problem(rule="missing", place=place, value=path, message=message, hint=hint))
     last = {**given, "--results": str(results.path)}
-    replaced = {*last, "--notify", *(["--tracking"] if "--tracking-uri" in given else [])}
-    known = _without(rerun.words, replaced)
+    without = ["--notify", *(["--tracking"] if "--tracking-uri" in given else [])]
+    known = rerun.with_options({}, {*last, *without}).words
     for option, word in pairwise(("", *known)):
         if HIDDEN in word:
             message, hint = "the password of the recorded address is not stored", "pass the whole address"
@@ -147,16 +147,4 @@ def rerun_of(results: ResultsFolder, name: str, given: Mapping[str, str]) -> Rer
                 hint = "run the command of the search with the whole address, or store the password in ~/.pgpass"
             place = option if option.startswith("--") else "--tracking-uri"
             raise InputError(Problem(rule="missing", place=place, message=message, hint=hint))
-    words = (*known, *(word for option in last.items() for word in option))
-    return Rerun(sweep=rerun.sweep, words=words, folder=rerun.folder)
-
-
-def _without(words: Sequence[str], options: Collection[str]) -> tuple[str, ...]:
-    """The words without some options and their values; the address of notices is a secret that is not stored.
-
-    >>> _without(["--seeds", "3", "--notify", "***", "--keep", "1", "--cpu-hours=2"], ["--notify", "--cpu-hours"])
-    ('--seeds', '3', '--keep', '1')
-    """
-    places = [i for i, word in enumerate(words) if word in options]
-    left_out = {*places, *(i + 1 for i in places)}
-    return tuple(word for i, word in enumerate(words) if i not in left_out and word.partition("=")[0] not in options)
+    return rerun.with_options(last, without)

@@ -12,7 +12,7 @@ from mucon.errors import EXIT_PARTIAL
 from mucon.videos import ScoredPart
 from sweeps.service.cli import main
 from sweeps.service.plan.plan import make_plan
-from sweeps.service.plan.sweep_folder import SweepInfo, write_sweep
+from sweeps.service.plan.sweep_folder import Rerun, SweepInfo, write_sweep
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.triage.naming import find
@@ -82,6 +82,11 @@ def test_a_changed_setting_is_named_with_both_values(tiny_store: Path, tmp_path:
     assert [(one.what, one.wanted, one.recorded) for one in found.differences] == [("loss.smoothing", 0.25, 0.3)]
     assert (found.recordings, found.notes) == (None, ())
     assert "the command" in found.advice
+    rerun = Rerun(sweep="ablation_masks", words=("--results", "x", "--notify", "***"), folder="/started/here")
+    info = SweepInfo(name="one", title="one", command="the command", config={}, rerun=rerun)
+    write_sweep(ResultsFolder(tmp_path), info, "mucon", {})
+    shown = f"`mucon-sweeps run ablation_masks --results {tmp_path}` in /started/here"
+    assert shown in why(tmp_path, "b, split 1, seed 1").advice
     running = ResultsFolder(tmp_path).running("one")
     with lease.acquire(running) or pytest.fail("free"):
         assert str(lease.holder(running)) in why(tmp_path, "b, split 1, seed 1").advice, "the run takes it up"

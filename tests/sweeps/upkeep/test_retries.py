@@ -19,7 +19,7 @@ from sweeps.service.spec.experiment import Experiment
 from sweeps.service.triage.failures import Failure
 from sweeps.service.trials import lease, provenance
 from sweeps.service.trials.cell_results import CellResult, keys_to_run, read_result
-from sweeps.service.trials.folder import State
+from sweeps.service.trials.folder import FORMAT_VERSION, State
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.upkeep.retries import earlier_failures, failures, queue, rerun_of
 from tests.helpers.planted_sweeps import Unfinished, make_sweep
@@ -200,6 +200,26 @@ def test_given_options_replace_the_recorded_ones_and_an_address_ends_the_recorde
     for wrong in (["--cpu-hours", "many"], ["--address", "there"]):
         assert main(arguments=["retry", plan.name, *place, *wrong]) == 2
     assert states(plan) == ["finished", "failed", "diverged"], "nothing is queued"
+
+
+def test_stale_trials_are_listed_beside_those_that_are_queued(
+    plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, failed, _ = plan.tracked.folders
+    rerun = Rerun(sweep="ablation_masks", words=("--notify", "***"), folder=str(tmp_path))
+    info = SweepInfo(name=plan.name, title=plan.title, command="the command", config={}, rerun=rerun)
+    write_sweep(plan.results, info, "mucon", {**plan.rows, "0123456789abcdef": "a"})
+    earlier = old.path.rename(old.path.with_name("0123456789abcdef")) / "trial.json"
+    earlier.write_text(json.dumps({"format_version": FORMAT_VERSION, "config": {}, "split": "1", "seed": 1}))
+    line = ["retry", plan.name, "--results", str(plan.results.path), "--dry-run", "--json", "--stale"]
+    assert main(arguments=line) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [(cell["identity"], cell["state"]) for cell in shown["trials"]] == [(old.identity, "stale")]
+    assert "0123456789abcdef" in shown["trials"][0]["reason"]
+    assert "--notify" not in shown["command"]
+    assert main(arguments=[*line, "--failed"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [cell["identity"] for cell in shown["trials"]] == [failed.identity, old.identity]
 
 
 def test_the_command_lists_runs_nothing_in_a_dry_run_and_ends_with_the_status_of_the_run(
