@@ -40,6 +40,9 @@ def run(options: argparse.Namespace) -> int:
     reading, metric = find(ResultsFolder.at(options.results), options.trial).reading, options.metric
     names = sorted({name for record in reading.epochs for name in record["metrics"]})
     if metric is not None and metric not in names:
+        if not names:
+            message = "no epoch is recorded yet"
+            raise InputError(Problem(rule="missing", place=str(reading.folder.path), value=metric, message=message))
         place, message = str(reading.folder.path), f"no metric {metric!r}{nearest(metric, names)}"
         raise InputError(Problem(rule="unknown", place=place, value=metric, message=message))
     values = [(r["step"], r["metrics"][metric]) for r in reading.epochs if metric in r["metrics"]]
