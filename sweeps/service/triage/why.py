@@ -131,6 +131,10 @@ def explain(results: ResultsFolder, text: str, sweep: str | None = None) -> Expl
 
 def _state(reading: TrialReading, evaluation: str | None) -> tuple[State, str | None]:
     if evaluation is None:
+        try:
+            _ = reading.results
+        except InputError as error:
+            return State.DAMAGED, reading.damage or error.line
         return (State.DAMAGED, reading.damage) if reading.damage else reading.state()
     result = read_result(reading, evaluation)
     return result.state, result.reason

@@ -216,3 +216,14 @@ def test_texts_name_trials(tiny_store: Path, tmp_path: Path, monkeypatch: pytest
     with refused("duplicate", value="abcdef"):
         find(results, "abcdef")
     assert find(results, "abcdef0000000001").places == ()
+
+
+def test_a_trial_of_no_sweep_whose_only_result_is_damaged_is_not_finished(tiny_store: Path, tmp_path: Path) -> None:
+    trial = small.make_trial(tiny_store)
+    record(tmp_path, trial)
+    path = ResultsFolder(tmp_path).trial(trial.identity).result_path(trial.evaluation)
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+    found = why(tmp_path, trial.identity)
+    assert (found.state, found.is_finished) == ("damaged", False)
+    assert str(path) in (found.reason or "")
