@@ -328,10 +328,14 @@ def read_links(folder: Path) -> Links:
         pages = read_json(folder / LINKS_FILE, hint=HINT, shape={ANY_KEY: str})
     except InputError:
         return Links()
-    serve = pages.pop("serve", None)
+    serve = pages.pop("serve", "")
+    serve = serve if _starts_mlflow(serve) else None
+    if serve and (uri := shlex.split(serve)[-1]).startswith("sqlite:///"):
+        here = ResultsFolder(folder.parent.parent).database(uri)
+        serve = serve.removesuffix(shlex.quote(uri)) + shlex.quote(here)
     pages = {name: page for name, page in pages.items() if page.startswith(("http://", "https://"))}
     sweep, runs = (pages.pop(name, None) for name in ("", "runs"))
-    return Links(sweep=sweep, runs=runs, serve=serve if serve and _starts_mlflow(serve) else None, trials=pages)
+    return Links(sweep=sweep, runs=runs, serve=serve, trials=pages)
 
 
 def _starts_mlflow(line: str) -> bool:

@@ -7,6 +7,7 @@ import shlex
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 from mucon.errors import InputError, Problem, nearest
 from sweeps.service.trials import lease
@@ -59,6 +60,11 @@ class ResultsFolder:
     def tracking_uri(self) -> str:
         """Address of the tracking database inside the folder."""
         return sqlite_uri(self.path / "mlflow.db")
+
+    def database(self, recorded: str) -> str:
+        """A recorded SQLite address, or that of the folder's own database if it is gone since the folder was moved."""
+        is_gone = not Path(unquote(recorded.removeprefix("sqlite:///"))).exists()
+        return self.tracking_uri if is_gone and (self.path / "mlflow.db").exists() else recorded
 
     @property
     def writer_path(self) -> Path:

@@ -197,6 +197,9 @@ def test_the_runs_are_said_to_need_the_server_that_a_command_starts(plan: Plan, 
     page = Page((moved.folder / f"{moved.name}.html").read_text(encoding="utf-8"))
     assert serve in page.texts
     assert "http://h/?a=1&b" in [a["href"] for a in page.all("a")]
+    (tmp_path / "mlflow.db").touch()
+    (line,) = re.findall("mlflow server .*", read_links(moved.folder).serve or "")
+    assert shlex.split(line)[-1] == moved.results.tracking_uri, "the recorded database is gone, and this folder has one"
 
 
 def test_a_page_without_tracking_has_neither_links_nor_a_column_of_runs(plan: Plan, tmp_path: Path) -> None:
