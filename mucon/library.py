@@ -161,7 +161,7 @@ class Model:
     def _one(self, features: Features, request: Request) -> Segments:
         """The prediction for one recording with the number of threads of the training."""
         with cpu_threads(training_of(self.predictor.config).threads):
-            segments, doubts = predicted(self.predictor, self.contract, read_video("features", features), request)
+            segments, doubts = predicted(self.predictor, self.contract, read_video("recording", features), request)
         for doubt in doubts:
             warnings.warn(DataWarning(doubt), stacklevel=3)
         return segments

@@ -63,8 +63,11 @@ class Vocabulary:
         """Ids of names, which may be in another Unicode normal form than the actions.
 
         Raises:
-            InputError: one problem per unknown name.
+            InputError: one problem per unknown name, or a text instead of several names.
         """
+        if isinstance(names, str):
+            expected = "a list of names"
+            raise InputError(Problem(rule="type", place="actions", value=names, expected=expected))
         index = {name: i for i, name in enumerate(self.actions)}
         names = [name if name in index else normal(name) for name in names]
         unknown = sorted({name for name in names if name not in index})

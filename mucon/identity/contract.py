@@ -156,7 +156,7 @@ class Contract:
         statistics = None if self.statistics is None else asdict(self.statistics)
         return {"format_version": FORMAT_VERSION, **value, **self.vocabulary.to_dict(), "statistics": statistics}
 
-    def check(self, features: ArrayLike, place: str = "features") -> list[Problem]:
+    def check(self, features: ArrayLike, place: str = "recording") -> list[Problem]:
         """Compares the features of a recording with the contract.
 
         Args:

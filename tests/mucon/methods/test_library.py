@@ -118,6 +118,8 @@ def test_what_cannot_be_aligned_is_refused(model: mucon.Model):
         model.align(np.zeros((1, 5)), ["rest", "pour"])
     with pytest.raises(ValueError, match="'prou'"):
         model.align(VIDEO.read(), ["prou"])
+    with refused("type", "actions", "pour", n=1):
+        model.align(VIDEO.read(), "pour")
 
 
 def test_features_that_do_not_fit_are_refused(tmp_path: Path, model: mucon.Model):
@@ -182,7 +184,7 @@ def test_the_recordings_of_many_are_read_in_turn_and_keep_their_names(tmp_path: 
 def test_features_unlike_those_of_training_raise_a_warning_with_their_name(model: mucon.Model):
     with pytest.warns(DataWarning) as warned:
         model.predict(VIDEO.read() * 1000)
-    assert [one.message.problem.place for one in warned] == ["features: features"]
+    assert [one.message.problem.place for one in warned] == ["recording: features"]
     (outcome,) = model.predict_many([("clip", VIDEO.read() * 1000)])
     assert [one.place for one in outcome.doubts] == ["clip: features"]
 
