@@ -131,6 +131,11 @@ def _record(run: Path) -> dict[str, Any]:
     return read_json(run / RECORD) if (run / RECORD).is_file() else {}
 
 
+def members_of(folder: Path) -> tuple[Member, ...]:
+    """The trainings of an exported model; empty for a run, and for a checkpoint without a record."""
+    return tuple(Member(**one) for one in _record(folder).get("members", ()))
+
+
 def _member(run: str, saved: Saved) -> Member:
     return Member(run=Path(run).name, seed=int(saved.config["seed"]), weights_sha256=tensors_sha256(saved.weights))
 

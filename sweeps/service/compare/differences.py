@@ -73,6 +73,7 @@ def _facts(training: Training) -> Iterator[tuple[tuple[str, str], Any]]:
     if training.trained_on is not None:
         yield ("recordings", "training data"), training.trained_on.fingerprint
     yield ("method", "method"), training.method
+    yield ("method", "members of an ensemble"), trial.get("members", 1)
     yield from ((("settings", path), value) for path, value in result.get("choices", {}).items())
     yield ("seed", "seed"), trial.get("seed", NOTHING)
     if "numerics" in trial:

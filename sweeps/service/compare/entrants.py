@@ -268,6 +268,7 @@ def _scored(folder: Path, store: StorePlace | None, part: ScoredPart | None) -> 
     from mucon.commands.history import last_environment
     from mucon.device import usable_cpus
     from mucon.evaluation import evaluate
+    from mucon.export.folder import members_of
     from mucon.library import load_predictor
     from mucon.videos import check_same_data, training_videos_of, videos_of, vocabulary_of
     from storage import open_store
@@ -299,6 +300,8 @@ def _scored(folder: Path, store: StorePlace | None, part: ScoredPart | None) -> 
     config, environment = predictor.config.to_dict(), last_environment(folder)
     numerics = {name: environment[name] for name in ("numerics",) if name in environment}
     trial = {**numerics, "method": predictor.method, "config": config, "split": split, "seed": config.get("seed")}
+    if len(members := members_of(of_run(folder))) > 1:
+        trial |= {"members": len(members), "seed": ", ".join(str(one.seed) for one in members)}
     return Training(
         name=str(folder),
         trial={**trial, "part": part, "store": opened.address},

@@ -10,6 +10,7 @@ import pytest
 
 from mucon.commands.history import STARTS
 from mucon.config import TrainConfig
+from mucon.export.folder import finished, write
 from storage import open_store
 from sweeps.service.cli import main
 from sweeps.service.compare.comparison import Comparison, compare
@@ -101,6 +102,13 @@ def test_a_run_is_scored_as_its_trial_was(trained: tuple[ResultsFolder, dict[str
     assert all(one.first == one.second for one in found.pairs[0].videos)
     assert found.entrants[1].first.segments("full") == found.entrants[0].segments
     assert not any(one.change for one in (*found.recalls, *found.confusions))
+    both = {name: finished(results.trial(name).checkpoint_path) for name in rows["smooth"]}
+    write(tmp_path / "both", both, name="both", scores=lambda _: [])
+    of_both = compared(results, run, str(tmp_path / "both")).differences
+    assert [(one.kind, one.what, one.values) for one in of_both] == [
+        ("method", "members of an ensemble", ("1", "2")),
+        ("seed", "seed", ("1", "1, 2")),
+    ]
 
 
 def test_a_run_is_scored_on_the_part_for_which_its_trial_was_made_or_that_is_asked_for(
@@ -218,7 +226,7 @@ def test_actions_are_ordered_by_their_change() -> None:
     assert [(one.true, one.predicted, one.change) for one in found.confusions] == [("q", "p", -3), ("p", "q", 1)]
     assert found.confusions[0].shares == (0.4, 0.1)
     others = compare([with_actions("a", [[9, 1], [4, 6]]), planted("b", {"v": 0.5})], "mof").confusions
-    assert [(one.shares, one.change) for one in others] == [((0.1, None), 0), ((0.4, None), 0)]
+    assert [(one.shares, one.change) for one in others] == [((0.1, None), None), ((0.4, None), None)]
 
 
 def test_what_cannot_be_compared_is_refused(trained: tuple[ResultsFolder, dict[str, list[str]]]) -> None:
