@@ -27,11 +27,11 @@ class Recall:
     values: tuple[float | None, ...]
 
     @property
-    def change(self) -> float:
-        """Largest difference from the first entrant, with its sign; 0 if undefined."""
+    def change(self) -> float | None:
+        """Largest difference from the first entrant, with its sign; None if undefined."""
         first = self.values[0]
         changes = [value - first for value in self.values[1:] if value is not None and first is not None]
-        return max(changes, key=abs, default=0.0)
+        return max(changes, key=abs, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +51,11 @@ class Confusion:
     frames: tuple[float, ...]
 
     @property
-    def change(self) -> float:
-        """Largest difference of the frames from the first entrant, with its sign; 0 if undefined."""
+    def change(self) -> float | None:
+        """Largest difference of the frames from the first entrant, with its sign; None if undefined."""
         defined = [frames for frames, share in zip(self.frames[1:], self.shares[1:], strict=True) if share is not None]
         changes = [] if self.shares[0] is None else [frames - self.frames[0] for frames in defined]
-        return max(changes, key=abs, default=0.0)
+        return max(changes, key=abs, default=None)
 
 
 def recalls(entrants: Sequence[Entrant]) -> tuple[Recall, ...]:
@@ -71,7 +71,7 @@ def recalls(entrants: Sequence[Entrant]) -> tuple[Recall, ...]:
         for action in actions
     ]
     defined = [one for one in found if any(value is not None for value in one.values)]
-    return tuple(sorted(defined, key=lambda one: -abs(one.change)))
+    return tuple(sorted(defined, key=lambda one: -abs(one.change or 0.0)))
 
 
 def confusions(entrants: Sequence[Entrant]) -> tuple[Confusion, ...]:
@@ -91,7 +91,7 @@ def confusions(entrants: Sequence[Entrant]) -> tuple[Confusion, ...]:
         )
         for true, predicted in pairs
     ]
-    return tuple(sorted(found, key=lambda one: -abs(one.change)))
+    return tuple(sorted(found, key=lambda one: -abs(one.change or 0.0)))
 
 
 def matrix(entrant: Entrant) -> dict[tuple[str, str], float]:

@@ -208,7 +208,7 @@ def _action_sections(comparison: Comparison) -> Iterator[Section]:
             [
                 Item(one.action),
                 *(Item(percent(value), number=value, sorts=value is not None) for value in one.values),
-                Item(percent(one.change, sign=True), number=one.change),
+                Item(percent(one.change, sign=True), number=one.change, sorts=one.change is not None),
                 Item(str(one.true_frames), number=one.true_frames),
             ]
             for one in comparison.recalls
@@ -224,7 +224,9 @@ def _action_sections(comparison: Comparison) -> Iterator[Section]:
                 Item(one.predicted),
                 *(Item(percent(value), number=value, sorts=value is not None) for value in one.shares),
                 *(Item(f"{value:.0f}", number=value) for value in one.frames),
-                Item(f"{one.change:+.0f}", number=one.change),
+                Item(
+                    "–" if one.change is None else f"{one.change:+.0f}", number=one.change, sorts=one.change is not None
+                ),
             ]
             for one in comparison.confusions
         ]
