@@ -14,6 +14,7 @@ from mucon.errors import InputError, Problem
 from mucon.export.folder import check
 from mucon.identity.checksums import EXPORTED
 from storage.folders import StagedFolder
+from sweeps.service.text import redacted
 from sweeps.service.track.content.versions import CONTENT_TAG, Version, version_description, version_tags
 from sweeps.service.track.server import ServerError, checked_uri, unreachable
 from sweeps.service.track.tracker import TRACKING_EXPERIMENT
@@ -153,8 +154,9 @@ def _found(reference: str, uri: str, results: ResultsFolder) -> Iterator[tuple[C
         client = Client(uri, TRACKING_EXPERIMENT, results.path, create=False)
         version = client.version(match["name"], match["version"], match["alias"])
         if version is None:
-            message = f"the tracking server has no model {reference}"
-            raise InputError(Problem(rule="unknown", place="model", value=reference, message=message))
+            message = f"the tracking server at {redacted(uri)} has no model {reference}"
+            hint = "`mucon-sweeps promote` registers one; MLFLOW_TRACKING_URI names another server"
+            raise InputError(Problem(rule="unknown", place="model", value=reference, message=message, hint=hint))
         if CONTENT_TAG not in version.tags:
             message, hint = f"{version} was not registered by this program", "use MLflow's own functions for it"
             raise InputError(Problem(rule="unsupported", place="model", value=reference, message=message, hint=hint))
