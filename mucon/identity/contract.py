@@ -29,6 +29,8 @@ NEAREST = 0.1
 """Smallest typical distance: features that vary less have another scale."""
 BEYOND = 10.0
 """A dimension is far off if it leaves the range of training by this many times the width of that range."""
+SMOOTHER = 0.7
+"""A square array is read along the wrong axis if its values change less than this share as much along the other one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,10 +186,19 @@ class Contract:
         array = video.read()
         every = max(video.n_frames // COMPARED_FRAMES, 1)
         doubts = _doubts(Statistics.of([array[::every]]), self.statistics, place)
-        if doubts and video.n_frames == self.dim and not _doubts(Statistics.of([array.T]), self.statistics, place):
-            message = "the array looks transposed: its columns are like the frames of training, its rows are not"
-            return [Problem(rule="shape", place=place, value=list(array.shape), message=message)]
+        if video.n_frames == self.dim and not _doubts(Statistics.of([array.T]), self.statistics, place):
+            here, across = (_change(one, self.statistics) for one in (array, array.T))
+            if doubts or across < SMOOTHER * here:
+                message = "the array looks transposed: its columns are like the frames of training, its rows are not"
+                return [Problem(rule="shape", place=place, value=list(array.shape), message=message)]
         return doubts
+
+
+def _change(array: NDArray[Any], training: Statistics) -> float:
+    """Root mean square difference of neighbouring rows, in standard deviations of training; 0 for a single row."""
+    std = np.asarray(training.std)
+    steps = np.diff(array[:, std > 0].astype(float), axis=0) / std[std > 0]
+    return float(np.sqrt(np.square(steps).mean())) if steps.size else 0.0
 
 
 def _doubts(own: Statistics, training: Statistics, place: str) -> list[Problem]:

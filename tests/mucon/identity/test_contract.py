@@ -89,6 +89,14 @@ def test_a_square_array_that_is_transposed_raises_a_doubt():
     found = Contract.of([training], VOCABULARY, SOURCE)
     assert found.check(square) == []
     assert [doubt.rule for doubt in found.check(square.T)] == ["shape"]
+    smooth = np.cumsum(RANDOM.normal(size=(400, 6)), axis=0)
+    scaled = ((smooth - smooth.mean(0)) / smooth.std(0)).astype(np.float32)  # the statistics are the same for each axis
+    found = Contract.of([Video.from_arrays("v", scaled)], VOCABULARY, SOURCE)
+    for square in scaled[:396].reshape(66, 6, 6):
+        assert found.check(square) == []
+        assert [doubt.rule for doubt in found.check(square.T)] == ["shape"]
+    noise = RANDOM.normal(size=(6, 6)).astype(np.float32)
+    assert found.check(noise) == found.check(noise.T) == []
 
 
 def test_dimensions_without_variation_divide_by_nothing():
