@@ -37,6 +37,22 @@ def test_options_replace_single_values():
 
 
 @pytest.mark.parametrize(
+    ("words", "name", "listed"),
+    [
+        (["remove", "s", "--from", "list"], "ids", []),
+        (["remove", "s", "a", "--from", "list"], "ids", ["a"]),
+        (["remove", "s", "--from", "list", "a", "b"], "ids", ["a", "b"]),
+        (["remove", "s"], "ids", []),
+        (["cache", "clear"], "uris", []),
+        (["cache", "clear", "--unused-for", "30d"], "uris", []),
+        (["cache", "clear", "--unused-for", "30d", "s3://a/b"], "uris", ["s3://a/b"]),
+    ],
+)
+def test_a_list_may_be_empty_and_may_stand_on_either_side_of_options(words, name, listed):
+    assert getattr(build_parser().parse(["store", *words]), name) == listed
+
+
+@pytest.mark.parametrize(
     ("more", "value"),
     [
         (["--preset", "clear"], "clear"),
