@@ -216,8 +216,9 @@ def labels_of_segments(segments: Iterable[Segment], fill: str | None = None, *, 
             labels = labels.filled(stop, name)
         else:
             labels = Labels((*labels.names, name), (*labels.lengths, max(stop, end) - max(start, end)))
+    wrong = [problem for problem in problems if problem.rule == "range"]
     if problems:
-        raise StoreError(problems)
+        raise StoreError(wrong or problems)  # segments with wrong times leave gaps and overlaps
     return labels
 
 

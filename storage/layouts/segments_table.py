@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from storage.errors import Problem
+from storage.errors import Problem, condensed
 from storage.layouts.annotations import Annotations, of_segments, paired
 from storage.layouts.dataset import Dataset
 from storage.layouts.labels import Segment
@@ -84,7 +84,7 @@ class SegmentsTable(Dataset):
             segments = {}
         findings.report(problems)
         found = of_segments(segments, dict.fromkeys(clips, table), unpaired, self.options.fill, findings)
-        self._parts = self._constant("split", clips)
+        self._table, self._parts = table, self._constant("split", clips)
         groups = {**self._constant("subject", clips), **self._constant("group", clips)}
         return replace(found, groups=groups, activities=self._constant("activity", clips))
 
@@ -98,12 +98,14 @@ class SegmentsTable(Dataset):
             message, hint = "a folder of splits beside a column `split`", "keep one of them"
             splits.problems.append(Problem(rule="conflict", place=str(folder), message=message, hint=hint))
         parts: dict[str, set[str]] = {}
+        problems = []
         for video, cell in self._parts.items():
             for part in cell.split():
                 if not _PART.fullmatch(part):
                     expected = "parts such as `1:train`, separated by blanks"
-                    splits.problems.append(Problem(rule="type", place=f"{video}, split", value=cell, expected=expected))
+                    problems.append(Problem(rule="type", place=f"{video}, split", value=cell, expected=expected))
                 parts.setdefault(part, set()).add(video)
+        splits.problems += condensed(problem.under(self._table) for problem in problems)
         splits.parts = {part: frozenset(videos) for part, videos in parts.items()}
         return checked(splits)
 
@@ -181,7 +183,7 @@ def _parquet_rows(path: Path, columns: Sequence[str], problems: list[Problem]) -
 
 
 def _segments(rows: Rows, times: _Times, problems: list[Problem]) -> list[Segment]:
-    """Returns the segments of those rows of a clip whose times can be read, rounded to the nearest frame."""
+    """Returns the segments of those rows of a clip that have an action and readable times, in the nearest frames."""
     segments = []
     for place, row in rows:
         frames = []
@@ -193,7 +195,7 @@ def _segments(rows: Rows, times: _Times, problems: list[Problem]) -> list[Segmen
                 problems.append(Problem(rule="type", place=f"{place}, {column}", value=cell, expected=expected))
             else:
                 frames.append(math.floor(time * (times.fps or 1) + Fraction(1, 2)))
-        if len(frames) == 2:
+        if len(frames) == 2 and row["action"]:
             segments.append(Segment(row["action"], frames[0], frames[1], place))
     return segments
 

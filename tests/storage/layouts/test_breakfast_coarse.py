@@ -49,6 +49,7 @@ def test_annotations_in_folders_of_activities_belong_to_features_without_them(so
         (("1-10 SIL", "12-30 pour"), "missing", 2, [10, 11]),
         (("5-30 SIL",), "missing", 1, [0, 4]),
         (("1-10 SIL", "12-11 pour", "11-30 stir"), "range", 2, [12, 11]),
+        (("10-1 SIL", "11-30 pour"), "range", 1, [10, 1]),
         (("1-9999999999 SIL",), "type", 1, "1-9999999999 SIL"),
     ],
     ids=str,

@@ -74,7 +74,7 @@ def test_groups_activities_and_splits_are_columns(source, tmp_path):
     [
         (("1:train", "1:test"), "conflict", "segments.csv:3, split", "1:test"),
         (("1:train 1:test", ""), "conflict", "1:test, 1:train", ["v000"]),
-        (("train", ""), "type", "v000, split", "train"),
+        (("train", ""), "type", "segments.csv: v000, split", "train"),
     ],
 )
 def test_splits_that_contradict_each_other_are_refused(source, tmp_path, cells, rule, place, value):
@@ -109,6 +109,7 @@ def test_a_column_of_splits_beside_a_folder_is_refused(source, tmp_path):
         (HEAD, "v000,SIL,0,nan", {}, "type", "segments.csv:2, end_frame"),
         (HEAD, "v000,SIL,5,30", {}, "missing", "segments.csv:2"),
         (HEAD, "v000,SIL,0,0", {}, "range", "segments.csv:2"),
+        (HEAD, "v000,SIL,5,3\nv000,pour,10,30", {}, "range", "segments.csv:2"),
     ],
     ids=str,
 )
@@ -116,6 +117,7 @@ def test_a_table_that_cannot_be_read_is_refused_by_its_place(source, tmp_path, h
     table(source, row, head=head)
     problems = SUITE.problems(source, tmp_path, **options)
     assert matching(problems, rule, place)
+    assert len(problems) == 1
 
 
 def test_ends_that_are_last_frames_are_refused_even_if_gaps_are_filled(source, tmp_path):
