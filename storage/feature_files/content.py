@@ -152,7 +152,11 @@ def chosen(path: Path, names: Sequence[str], key: str | None) -> str:
         return key
     listed = f"({some(sorted(names), _MOST_NAMES)})"
     if not names:
-        problem = Problem(rule="missing", place=str(path), expected="an array of numbers")
+        message, hint = (
+            "no array of numbers",
+            "cells, structures, nested dicts and links are not read: save the array alone",
+        )
+        problem = Problem(rule="missing", place=str(path), message=message, hint=hint)
     elif key is None:
         message, hint = f"{len(names)} arrays {listed}", "choose one with --key NAME"
         problem = Problem(rule="missing", place=str(path), value=list(names), message=message, hint=hint)

@@ -17,6 +17,9 @@ from storage.layouts.text import plain_lines
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(nan|inf|infinity)", re.IGNORECASE | re.ASCII)
 _FEWEST_COLUMN_NUMBERS = 3
 """A first line `0,1,2` is a header with the numbers of the columns; `0,1` may be a frame."""
+_FEWEST_ROW_NUMBERS = 5
+"""A first column that counts the rows from 0 or 1 is no feature; in fewer rows it may be one."""
+_HINT = "remove column numbers and row numbers; pandas omits them with to_csv(header=False, index=False)"
 
 
 def header(path: Path, key: str | None) -> Header:
@@ -48,9 +51,21 @@ def array(path: Path, key: str | None) -> NDArray[Any]:
     try:
         if not body or not all(body):
             raise ValueError("empty lines")
-        return np.loadtxt(body, delimiter=delimiter, comments=None, quotechar='"', ndmin=2, dtype=np.float64)
+        values = np.loadtxt(body, delimiter=delimiter, comments=None, quotechar='"', ndmin=2, dtype=np.float64)
     except ValueError as error:
         raise StoreError(_problems(path, body, delimiter, skipped) or _unread(path, error)) from error
+    if _counts_rows(values):
+        message, place = f"the numbers of the rows, from {values[0, 0]:.0f}, not a feature", f"{path}, column 1"
+        raise StoreError(Problem(rule="type", place=place, value=float(values[0, 0]), message=message, hint=_HINT))
+    return values
+
+
+def _counts_rows(values: NDArray[np.float64]) -> bool:
+    """Returns whether the first of several columns counts the rows from 0 or 1."""
+    rows, columns = values.shape
+    if columns < 2 or rows < _FEWEST_ROW_NUMBERS or values[0, 0] not in (0, 1):
+        return False
+    return np.array_equal(values[:, 0] - values[0, 0], np.arange(rows))
 
 
 def _delimiter(path: Path, line: str) -> str | None:
@@ -68,13 +83,12 @@ def _cells(line: str, delimiter: str | None) -> list[str]:
 
 def _has_names(path: Path, cells: Sequence[str]) -> bool:
     """Returns whether the first line of a file contains the names of columns, and refuses what an index shows."""
-    hint = "remove column numbers and row numbers; pandas omits them with to_csv(header=False, index=False)"
     if not cells[0] and len(cells) > 1:
         message = "an empty cell, as above a column of row numbers"
-        raise StoreError(Problem(rule="type", place=f"{path}:1, column 1", value="", message=message, hint=hint))
+        raise StoreError(Problem(rule="type", place=f"{path}:1, column 1", value="", message=message, hint=_HINT))
     if len(cells) >= _FEWEST_COLUMN_NUMBERS and cells == [str(column) for column in range(len(cells))]:
         message = f"the numbers of the columns, 0 to {len(cells) - 1}, not a frame"
-        raise StoreError(Problem(rule="type", place=f"{path}:1", value=cells[0], message=message, hint=hint))
+        raise StoreError(Problem(rule="type", place=f"{path}:1", value=cells[0], message=message, hint=_HINT))
     return not any(map(_NUMBER.fullmatch, cells))
 
 

@@ -58,6 +58,8 @@ def test_nan_is_a_number_that_the_import_refuses_later(tmp_path):
         ("1,2\n٣,2\n", ":2, column 1", "٣"),
         ("1,5 2,5\n3,5 4,5\n", ":1, column 2", "5 2"),
         (",x,y\n0,1,2\n", ":1, column 1", ""),
+        ("frame,x\n0,3\n1,3\n2,3\n3,3\n4,3\n", ", column 1", 0.0),
+        ("1,3\n2,3\n3,3\n4,3\n5,3\n", ", column 1", 1.0),
         ("0,1,2\n3,4,5\n", ":1", "0"),
         ("1,5;2,5\n3,5;4,5\n", ":1", "1,5;2,5"),
     ],

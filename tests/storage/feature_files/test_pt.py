@@ -103,6 +103,9 @@ def test_what_is_not_a_plain_tensor_is_refused_by_name(tmp_path, value, found):
 def test_a_dict_without_tensors_is_refused(tmp_path):
     with refused("missing", "a.pt", n=1):
         open_features(saved(tmp_path, {"epoch": 3}))
+    with refused("missing", "a.pt", n=1) as refusal:
+        open_features(saved(tmp_path, {"clip": {"features": torch.zeros(3, 2)}}))
+    assert "nested" in refusal.problems[0].hint
 
 
 def test_the_format_before_1_6_is_refused_by_name(tmp_path):
