@@ -102,7 +102,7 @@ class Parser(argparse.ArgumentParser):
             raise InputError(problems)
 
     def _match_arguments_partial(self, actions: Sequence[argparse.Action], arg_strings_pattern: str) -> list[int]:
-        """Leaves a list of any length for later if it would be empty and options follow, since its words may as well."""
+        """Leaves a list of any length for later if it would be empty and options follow, as its words may too."""
         counts: list[int] = super()._match_arguments_partial(actions, arg_strings_pattern)
         while "O" in arg_strings_pattern and counts and not counts[-1] and actions[len(counts) - 1].nargs == "*":
             counts.pop()

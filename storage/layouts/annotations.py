@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from storage.errors import Problem, StoreError, counted, some
+from storage.feature_files import PICKLES, SUFFIXES
 from storage.layouts.findings import Findings
 from storage.layouts.labels import Labels, Occurrence, Segment, labels_of_segments, other_form, read_labels
-from storage.layouts.text import Names, find_files, matching_notes
+from storage.layouts.text import Names, find_files, matching_notes, other_files
 from storage.layouts.transcripts import FOLDER, TABLE, Transcript, read_transcripts
 from storage.names import normal
 
@@ -30,6 +31,7 @@ class Annotations:
         occurrences: names in all files, with their places.
         named: clips with labels or a transcript, also those that cannot be read.
         unpaired: names of labels and transcripts without features.
+        filled: frames by clip that lie before or between its segments and have the action of `--fill`.
         groups: groups of clips, such as subjects, if the annotation gives them.
         activities: activities of clips, likewise.
     """
@@ -39,6 +41,7 @@ class Annotations:
     occurrences: tuple[Occurrence, ...] = ()
     named: frozenset[str] = frozenset()
     unpaired: tuple[str, ...] = ()
+    filled: Mapping[str, int] = field(default_factory=dict)
     groups: Mapping[str, str] = field(default_factory=dict)
     activities: Mapping[str, str] = field(default_factory=dict)
 
@@ -77,6 +80,8 @@ def paired(
     findings.notes += matching_notes(kind, matches)
     if unpaired:
         message = f"videos with {kind} but without features ({len(unpaired)}): {some(unpaired, _MOST_NAMES)}"
+        if others := other_files(features, (*SUFFIXES, *PICKLES)):
+            message += f" (not read in {features.name}: {others})"
         hint = "add the features, or remove what belongs to them"
         findings.problems.append(
             Problem(rule="missing", place=str(features), value=unpaired, message=message, hint=hint)
@@ -169,8 +174,10 @@ def of_segments(
         except StoreError as error:
             problems += error.problems
     findings.report(problems)
+    own = {video: sum(one.stop - one.start for one in segments[video]) for video in labels}
     return Annotations(
         labels=labels,
+        filled={video: runs.n_frames - own[video] for video, runs in labels.items()},
         occurrences=tuple(
             Occurrence(segment.name, paths[video], segment.place, 1)
             for video, listed in segments.items()

@@ -276,6 +276,7 @@ class Dataset(ABC):
         options, findings = self.options, self.findings
         problems: list[Problem] = []
         notes: list[tuple[int, str]] = []
+        n_filled = Counter(self._annotations.filled)
         kept: dict[str, tuple[int, Labels | None]] = {}
         sampled = self._sampled(headers)
         hint = f"move such files from {self.annotation}/ to {FOLDER}/"
@@ -285,6 +286,7 @@ class Dataset(ABC):
             labels, transcript = self._annotations.labels.get(video), self._annotations.transcripts.get(video)
             frames, note = n_features, None
             if labels is not None:
+                n_filled[video] += max(0, n_features - labels.n_frames) if options.fill else 0
                 labels = labels.filled(n_features, normal(options.fill)) if options.fill else labels
                 difference = abs(n_features - labels.n_frames)
                 try:
@@ -306,6 +308,9 @@ class Dataset(ABC):
             kept[video] = frames, labels
         findings.report(problems)
         findings.note_all([note for _, note in sorted(notes)])
+        if n_filled.total():
+            filled = f"{counted(n_filled.total(), 'frame')} without a segment are {options.fill}"
+            findings.notes.append(f"--fill: {filled}, in {counted(len(+n_filled), 'video')}")
         findings.report(sampling_problems(options.sample_rate, kept, self._annotations))
         self._clips = {video: self._surveyed(video, frames, labels) for video, (frames, labels) in kept.items()}
 

@@ -64,9 +64,10 @@ def test_what_is_no_complete_sequence_of_segments_is_named_by_its_line(source, t
 def test_gaps_are_filled_with_a_chosen_action_only(source, tmp_path):
     rewrite(source, "3-10 pour", "13-20 stir", "21-22 SIL")
     assert len(SUITE.problems(source, tmp_path)) == 2
-    store, _ = SUITE.store(source, tmp_path / "store", fill="SIL")
+    store, notes = SUITE.store(source, tmp_path / "store", fill="SIL")
     record = store.record("v000")
     assert (record.transcript, record.lengths) == ((0, 1, 0, 2, 0), (2, 8, 2, 8, 10))
+    assert noted(notes, "--fill", "12 frames", "SIL", "1 video")
     assert store.manifest.metadata["fill"] == "SIL"
 
 

@@ -307,6 +307,7 @@ def test_an_empty_features_folder_is_reported(tmp_path):
     assert matching(problems, "missing", str(source / "features"), None)
     (source / "features" / "v000.avi").write_bytes(b"")
     assert ("missing", "features", "1 .avi") in facts_of(source, tmp_path)
+    assert any("(not read in features: 1 .avi)" in problem.message for problem in problems_of(source, tmp_path))
     assert matching(problems, "missing", str(source / "features"), ["v000", "v001", "v002", "v003"])
 
 
