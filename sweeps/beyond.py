@@ -15,6 +15,8 @@ EQUAL = {"decoding.length_prior": "equal"}
 NO_PRIOR = {"decoding.length_prior": "none"}
 FITTED = {"decoding.length_prior": "fitted"}
 STATED = {"decoding.background_rule": "share", "decoding.background_share": 0.2}
+BY_SCORE = {"decoding.background_rule": "score"}
+BIGRAM = {"decoding.transcripts": "bigram"}
 BY_LABELS = {"decoding.background_rule": "labelled"}
 UNDIVIDED = {"self_training.divided": 0}
 OWN_LENGTHS = {"self_training.supervised_length": 1.0}
@@ -34,6 +36,8 @@ EXPERIMENT = Experiment(
         Variant(labels=("short context", "no length prior"), settings=NO_PRIOR),
         Variant(labels=("short context", "fitted lengths"), settings=FITTED),
         Variant(labels=("short context", "background 20 % stated"), settings=STATED),
+        Variant(labels=("short context", "background by a score"), settings=BY_SCORE),
+        Variant(labels=("short context", "bigram of transcripts"), settings=BIGRAM),
         Variant(labels=("one labelled recording", "paper"), settings=ONE_LABELLED),
         Variant(labels=("one labelled recording", "background by it"), settings={**ONE_LABELLED, **BY_LABELS}),
         Variant(labels=("self-training", "paper"), settings=OWN_LABELS),
