@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
         if items:
             say(console, f"{kind:<12} {len(items):>6}  {megabytes(sizes[kind]):>10}  {KINDS[kind]}")
     verb = "would remove" if options.dry_run else "removed"
-    say(console, f"{verb} {megabytes(sum(sizes.values()))}" if found else "nothing to remove")
+    say(console, f"{verb} {megabytes(sum(sizes.values()))}" if found else f"nothing to remove in {results.path}")
     return EXIT_OK
 
 
