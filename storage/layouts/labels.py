@@ -186,12 +186,15 @@ def labels_of_segments(segments: Iterable[Segment], fill: str | None = None, *, 
         first: number that the annotation gives to frame 0, for the problems.
 
     Raises:
-        StoreError: segments without a frame, gaps, and overlaps (all of them).
+        StoreError: segments without a frame, gaps, and overlaps. Of a gap that contains a time of a segment without a
+            frame, only the segment is reported.
 
     >>> labels_of_segments([Segment("a", 0, 3, "x:1"), Segment("b", 5, 9, "x:2")], fill="SIL")
     Labels(names=('a', 'SIL', 'b'), lengths=(3, 2, 4))
     """
     problems: list[Problem] = []
+    gaps: list[tuple[int, int, Problem]] = []
+    wrong: list[int] = []
     labels = Labels((), ())
     hint = "correct the times, or name the action between the segments with --fill"
     for segment in sorted(segments, key=lambda segment: segment.start):
@@ -202,6 +205,7 @@ def labels_of_segments(segments: Iterable[Segment], fill: str | None = None, *, 
             if first:
                 expected = "a last frame that is not before the first"
             problems.append(Problem(rule="range", place=place, value=[start + first, stop], expected=expected))
+            wrong += [start, stop]
             continue
         if start < end:
             message = f"shares {_frames(start + first, min(stop, end) + first)} with another segment"
@@ -210,15 +214,16 @@ def labels_of_segments(segments: Iterable[Segment], fill: str | None = None, *, 
             )
         if start > end and fill is None:
             message = f"no action at {_frames(end + first, start + first)} before this segment"
-            problems.append(Problem(rule="missing", place=place, value=[end, start], message=message, hint=hint))
+            problem = Problem(rule="missing", place=place, value=[end, start], message=message, hint=hint)
+            gaps.append((end, start, problem))
         labels = labels.filled(start, fill or "")
         if start > end and name == fill:  # the gap before the segment is a part of it
             labels = labels.filled(stop, name)
         else:
             labels = Labels((*labels.names, name), (*labels.lengths, max(stop, end) - max(start, end)))
-    wrong = [problem for problem in problems if problem.rule == "range"]
+    problems += [gap for begin, end, gap in gaps if not any(begin <= time <= end for time in wrong)]
     if problems:
-        raise StoreError(wrong or problems)  # segments with wrong times leave gaps and overlaps
+        raise StoreError(problems)
     return labels
 
 

@@ -148,7 +148,8 @@ def test_gaps_and_overlaps_are_refused_together_by_their_places():
         Segment("c", 8, 12, "x:3"),
         Segment("d", 14, 14, "x:4"),
         Segment("e", 15, 20, "x:5"),
-        Segment("f", -3, 1, "x:6"),
+        Segment("f", -3, -1, "x:6"),
+        Segment("g", 25, 30, "x:7"),
     ]
     with refused("missing", "x:1", [0, 2], n=5, error=StoreError) as refusal:
         labels_of_segments(segments)
@@ -157,8 +158,8 @@ def test_gaps_and_overlaps_are_refused_together_by_their_places():
         ("missing", "x:1", "[0, 2]"),
         ("conflict", "x:3", "8"),
         ("range", "x:4", "[14, 14]"),
-        ("missing", "x:5", "[12, 15]"),
-        ("range", "x:6", "[-3, 1]"),
+        ("missing", "x:7", "[20, 25]"),
+        ("range", "x:6", "[-3, -1]"),
     }
     assert all("--fill" in problem.hint for problem in refusal.problems if problem.rule == "missing")
     with refused("conflict", "x:3", n=3, error=StoreError):
