@@ -7,6 +7,8 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
+
 from sweeps.service.run.worker import run_trial
 from sweeps.service.trials.results_folder import ResultsFolder
 from tests.helpers.disks import disk
@@ -20,6 +22,7 @@ WORKER = (
 )
 
 
+@pytest.mark.repeated(ci=1, soak=20)
 def test_a_machine_that_loses_power_keeps_the_records_of_the_epochs_of_its_checkpoint(
     tiny_store: Path, tmp_path: Path
 ) -> None:

@@ -85,7 +85,7 @@ def check_whole(results: Path, undisturbed: dict[str, str]) -> None:
     assert list(small.epochs(results).values()) == [list(range(1, EPOCHS + 1))] * len(SHAPES)
 
 
-@pytest.mark.repeated(ci=1, soak=7)
+@pytest.mark.repeated(ci=1, soak=20)
 def test_a_sweep_survives_the_death_of_a_worker_and_one_of_ray_and_after_the_next_the_same_command_is_whole(
     tiny_store: Path, tmp_path: Path, undisturbed: dict[str, str], repetition: int
 ) -> None:
@@ -113,6 +113,7 @@ def test_a_sweep_survives_the_death_of_a_worker_and_one_of_ray_and_after_the_nex
     check_whole(results, undisturbed)
 
 
+@pytest.mark.repeated(ci=1, soak=20)
 def test_a_closed_terminal_ends_a_sweep_whose_worker_hangs_within_a_minute(tiny_store: Path, tmp_path: Path) -> None:
     results = tmp_path / "results"
     line = line_of("hanging", tiny_store, tmp_path, results)
@@ -160,6 +161,7 @@ def no_memory() -> Iterator[Path]:
         group.rmdir()
 
 
+@pytest.mark.repeated(ci=1, soak=20)
 def test_a_worker_that_the_kernel_kills_for_its_memory_runs_once_more_with_more_and_then_fails_with_advice(
     tiny_store: Path, tmp_path: Path
 ) -> None:
@@ -194,6 +196,7 @@ def small_disk(folder: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.mark.repeated(ci=1, soak=20)
 def test_a_full_results_folder_ends_a_sweep_with_its_reason_and_with_space_the_same_command_is_whole(
     tiny_store: Path, tmp_path: Path, undisturbed: dict[str, str]
 ) -> None:
@@ -217,7 +220,7 @@ def test_a_full_results_folder_ends_a_sweep_with_its_reason_and_with_space_the_s
         check_whole(results, undisturbed)
 
 
-@pytest.mark.repeated(ci=0, soak=2)
+@pytest.mark.repeated(ci=0, soak=20)
 def test_a_disk_that_fails_ends_a_sweep_with_its_reason_and_mended_the_same_command_is_whole(
     tiny_store: Path, tmp_path: Path, undisturbed: dict[str, str], repetition: int
 ) -> None:
@@ -226,19 +229,20 @@ def test_a_disk_that_fails_ends_a_sweep_with_its_reason_and_mended_the_same_comm
         line = line_of("broken", tiny_store, tmp_path, results, "--tracking-uri", f"sqlite:///{results}/mlflow.db")
         with small.started(line, log) as driver:
             small.wait_until(lambda: trained(results) >= 2)
-            (broken.make_read_only, broken.fail)[repetition]()
+            (broken.make_read_only, broken.fail)[repetition % 2]()
             assert driver.wait(60) == 3
         output = log.read_text()
         assert "Traceback" not in output
         (reason,) = (line for line in output.splitlines() if line.startswith("not finished: "))
         assert str(results) in reason
-        assert ("read-only", "input/output")[repetition] in reason
+        assert ("read-only", "input/output")[repetition % 2] in reason
         broken.mend()
         assert not [said for said in small.statuses(results).values() if "failed" in said]
         assert small.run(line).returncode == 0
         check_whole(results, undisturbed)
 
 
+@pytest.mark.repeated(ci=1, soak=20)
 def test_a_frozen_worker_is_ended_once_its_lease_has_expired_and_its_trial_resumes_in_the_same_sweep(
     tiny_store: Path, tmp_path: Path, undisturbed: dict[str, str]
 ) -> None:

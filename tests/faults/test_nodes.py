@@ -28,7 +28,7 @@ from tests.helpers.ray_nodes import members, ray_node
 from tests.helpers.services import free_port, need
 from tests.sweeps import small
 
-pytestmark = [pytest.mark.service, pytest.mark.xdist_group("nodes")]
+pytestmark = [pytest.mark.service, pytest.mark.xdist_group("nodes"), pytest.mark.repeated(ci=1, soak=20)]
 
 EPOCHS = 40
 UNSHARE = ("unshare", "--mount", "--propagation", "private")
@@ -91,7 +91,8 @@ class Joined:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(repetition: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A new cluster for each repetition."""
     need(shutil.which("unshare") and subprocess.run([*UNSHARE, "true"], check=False).returncode == 0, "unshare --mount")
     folder = tmp_path_factory.mktemp("cluster")
     small.make_store(folder / "store")
@@ -184,20 +185,20 @@ CLIENT = """
         others = {name: node for name, node in nodes.items() if name != second}
         ask(others, question, seconds=120)  # they have Python then
         print("ready", flush=True)
-        sys.stdin.readline()
-        answers = ask(nodes, question, seconds=10)
-        print(*(name for name, answer in answers.items() if answer.facts is not None), flush=True)
-        sys.stdin.readline()
-        server = GcsClient(address=ray.get_runtime_context().gcs_address)
-        print(server.drain_node(nodes[second].identity, DRAIN_NODE_REASON_PREEMPTION, "a test", 0), flush=True)
-        sys.stdin.readline()
+        while word := sys.stdin.readline().strip():
+            if word == "ask":
+                answers = ask(nodes, question, seconds=10)
+                print(*(name for name, answer in answers.items() if answer.facts is not None), flush=True)
+            if word == "drain":
+                server = GcsClient(address=ray.get_runtime_context().gcs_address)
+                print(server.drain_node(nodes[second].identity, DRAIN_NODE_REASON_PREEMPTION, "a test", 0), flush=True)
 """
-"""Says which nodes answer, and later lets the second one drain: after a line each."""
+"""For each line `ask` says which nodes answer; for a line `drain` lets the second one drain."""
 
 
 @pytest.fixture(scope="module")
-def client(cluster: Cluster, second: Joined) -> Iterator[Callable[[], str]]:
-    """Lets the client take its next step, and returns its answer."""
+def client(cluster: Cluster, second: Joined) -> Iterator[Callable[[str], str]]:
+    """Tells the client what to do, and returns its answer."""
     program = [sys.executable, "-c", textwrap.dedent(CLIENT), str(cluster.folder), second.address]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     environment = small.environment(**cluster.environment)
@@ -206,24 +207,24 @@ def client(cluster: Cluster, second: Joined) -> Iterator[Callable[[], str]]:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
 
-        def step() -> str:
-            process.stdin.write("\n")
+        def tell(word: str) -> str:
+            process.stdin.write(f"{word}\n")
             return process.stdout.readline().strip()
 
         try:
-            yield step
+            yield tell
         finally:
             process.kill()
 
 
 def test_a_frozen_node_is_the_one_that_does_not_answer(
-    cluster: Cluster, second: Joined, client: Callable[[], str]
+    cluster: Cluster, second: Joined, client: Callable[[str], str]
 ) -> None:
     frozen = members(second.session)
     for process in frozen:
         os.kill(process, signal.SIGSTOP)
     try:
-        assert client() == cluster.head
+        assert client("ask") == cluster.head
     finally:
         for process in frozen:
             os.kill(process, signal.SIGCONT)
@@ -232,7 +233,7 @@ def test_a_frozen_node_is_the_one_that_does_not_answer(
 def test_trials_of_nodes_that_drain_join_late_and_die_and_of_killed_processes_are_trained_once_from_copies(
     cluster: Cluster,
     second: Joined,
-    client: Callable[[], str],
+    client: Callable[[str], str],
     tiny_store: Path,
     remote_store: str,
     tmp_path: Path,
@@ -248,7 +249,7 @@ def test_trials_of_nodes_that_drain_join_late_and_die_and_of_killed_processes_ar
         (elsewhere,) = set(begun(results)) & set(members(second.session))
         (here,) = set(begun(results)) - {elsewhere}
         raylet = second.raylet
-        assert client()  # the second node drains
+        assert client("drain")  # the second node drains
         os.kill(here, signal.SIGTERM)
         small.wait_until(lambda: all(len(states) >= 2 for states in small.statuses(results).values()))
         small.wait_until(lambda: not Path(f"/proc/{raylet}").exists() or name(raylet) == "")

@@ -51,7 +51,7 @@ def undisturbed(tiny_store: Path, tmp_path_factory: pytest.TempPathFactory) -> O
     return outcome(folder / "results")
 
 
-@pytest.mark.repeated(ci=1, soak=5)
+@pytest.mark.repeated(ci=1, soak=20)
 def test_a_search_that_is_killed_twice_and_stopped_ends_as_an_undisturbed_one_and_trains_nothing_twice(
     tiny_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], undisturbed: Outcome, repetition: int
 ) -> None:

@@ -18,6 +18,7 @@ from tests.sweeps import small
 pytestmark = pytest.mark.service
 
 
+@pytest.mark.repeated(ci=1, soak=20)
 def test_a_killed_sweep_with_a_rule_for_seeds_ends_with_those_that_the_rule_needs(tmp_path: Path) -> None:
     results = tmp_path / "results"
     rows: dict[str, dict[str, object]] = {"default": {}, "slow": {"training.learning_rate": 1e-5}}

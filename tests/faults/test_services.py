@@ -26,13 +26,13 @@ from tests.helpers.refusals import refused
 from tests.helpers.services import MLflowServer, PostgreSQL, free_port, need
 from tests.sweeps import small
 
-pytestmark = [pytest.mark.service, pytest.mark.xdist_group("mlflow")]
+pytestmark = [pytest.mark.service, pytest.mark.xdist_group("mlflow"), pytest.mark.repeated(ci=1, soak=20)]
 
 EPOCHS = 120
 SECRET = "a-password-of-this-machine"
 STATUSES = (
     "select runs.status from runs join tags using (run_uuid) where lifecycle_stage = 'active' and"
-    " (tags.key = 'trial' and tags.value in ({identities}) or tags.key = 'sweep' and tags.value = 'sent')"
+    " (tags.key = 'trial' and tags.value in ({identities}) or tags.key = 'sweep' and tags.value = '{sweep}')"
 )
 STEPS = (
     "select tags.value, step from metrics join tags using (run_uuid)"
@@ -58,7 +58,8 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(repetition: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A new cluster for each repetition."""
     need(_has_jobs(), "ray[default]")
     folder, temporary = tmp_path_factory.mktemp("services"), tempfile.mkdtemp(prefix="ray-", dir="/tmp")
     head, *workers = (f"127.{secrets.randbelow(200) + 20}.{secrets.randbelow(200) + 20}.{i}" for i in (2, 3, 4))
@@ -137,11 +138,13 @@ def test_a_sweep_that_is_sent_survives_its_sender_its_services_and_a_stop_and_tr
     mlflow_server: MLflowServer,
     tiny_store: Path,
     tmp_path: Path,
+    repetition: int,
 ) -> None:
     results, rows = tmp_path / "results", {shape: {"mask.shape": shape} for shape in ("box", "bell")}
-    line = small.command(small.own_script(tmp_path, "sent", rows), tiny_store, results)
+    sweep, epochs = f"sent_{repetition}", EPOCHS + repetition  # other trials than before on the same server
+    line = small.command(small.own_script(tmp_path, sweep, rows), tiny_store, results)
     at = line.index("--tracking-uri")
-    line = [*line[:at], *line[at + 2 :], "--submit", cluster.dashboard, "--set", f"training.epochs={EPOCHS}"]
+    line = [*line[:at], *line[at + 2 :], "--submit", cluster.dashboard, "--set", f"training.epochs={epochs}"]
     variables = {**cluster.environment, "MLFLOW_TRACKING_URI": mlflow_server.uri, "MLFLOW_TRACKING_PASSWORD": SECRET}
 
     sent = small.run([*line, "--detach"], **variables)
@@ -167,12 +170,12 @@ def test_a_sweep_that_is_sent_survives_its_sender_its_services_and_a_stop_and_tr
     other = small.run([*line, "--max-concurrent", "1"], **variables)
     assert (other.returncode, other.stderr.startswith("error: --submit: ")) == (2, True), other.stderr
 
-    stopped = small.run([*MUCON_SWEEPS, "stop", "sent", "--cluster", cluster.dashboard], **variables)
+    stopped = small.run([*MUCON_SWEEPS, "stop", sweep, "--cluster", cluster.dashboard], **variables)
     assert stopped.returncode == 0, stopped.stderr
     small.wait_until(lambda: jobs(cluster)[0]["status"] == "STOPPED", 120)
     small.wait_until(lambda: not any(map(session, running(results))), 60)
     before = {identity: len(done) for identity, done in small.epochs(results).items()}
-    assert max(before.values()) < EPOCHS, "the stop came before the end"
+    assert max(before.values()) < epochs, "the stop came before the end"
 
     with small.started(line, tmp_path / "again", **variables) as follower:
         small.wait_until(lambda: any(len(done) > before[of] for of, done in small.epochs(results).items()), 240)
@@ -181,11 +184,11 @@ def test_a_sweep_that_is_sent_survives_its_sender_its_services_and_a_stop_and_tr
         postgresql.start()
         mlflow_server.start()
         assert follower.wait(300) == 0, (tmp_path / "again").read_text()
-    once = {identity: list(range(1, EPOCHS + 1)) for identity in before}
+    once = {identity: list(range(1, epochs + 1)) for identity in before}
     assert small.epochs(results) == once
     assert steps(postgresql.uri, results) == once
-    assert (results / "sweeps" / "sent" / "sent.html").exists()
-    assert query(postgresql.uri, STATUSES, results) == [("FINISHED",)] * 3
+    assert (results / "sweeps" / sweep / f"{sweep}.html").exists()
+    assert query(postgresql.uri, STATUSES, results, sweep=sweep) == [("FINISHED",)] * 3
 
 
 MUCON_SWEEPS = [sys.executable, "-c", "from sweeps.service.cli import main; raise SystemExit(main())"]
@@ -208,11 +211,11 @@ def running(results: Path) -> list[int]:
     ]
 
 
-def query(uri: str, text: str, results: Path) -> list[Any]:
+def query(uri: str, text: str, results: Path, **names: str) -> list[Any]:
     identities = ", ".join(f"'{identity}'" for identity in small.epochs(results))
     engine = sqlalchemy.create_engine(uri, poolclass=sqlalchemy.pool.NullPool)
     with engine.connect() as connection:
-        return [tuple(row) for row in connection.execute(sqlalchemy.text(text.format(identities=identities)))]
+        return [tuple(row) for row in connection.execute(sqlalchemy.text(text.format(identities=identities, **names)))]
 
 
 def steps(uri: str, results: Path) -> dict[str, list[int]]:

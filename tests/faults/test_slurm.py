@@ -79,7 +79,7 @@ def expire(*leases: Path) -> None:
             os.utime(path, (0, 0))
 
 
-@pytest.mark.repeated(ci=1, soak=16)
+@pytest.mark.repeated(ci=1, soak=20)
 def test_a_job_that_reaches_its_limit_or_is_killed_is_requeued_until_its_sweep_is_finished(
     job: slurm_jobs.Job, tmp_path: Path, undisturbed: dict[str, str], repetition: int
 ) -> None:

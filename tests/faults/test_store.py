@@ -11,6 +11,7 @@ from tests.sweeps import small
 pytestmark = pytest.mark.service
 
 
+@pytest.mark.repeated(ci=1, soak=20)
 def test_a_store_that_loses_a_file_under_a_sweep_fails_the_trials_that_need_it_and_not_the_finished_one(
     tmp_path: Path,
 ) -> None:

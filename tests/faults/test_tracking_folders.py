@@ -29,6 +29,7 @@ from tests.helpers.trial_folders import (
 pytestmark = pytest.mark.service
 
 
+@pytest.mark.repeated(ci=1, soak=20)
 def test_two_results_folders_on_one_server_send_each_epoch_once(
     tmp_path: Path, mlflow_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

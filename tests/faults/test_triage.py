@@ -43,6 +43,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.repeated(ci=1, soak=20)
 def test_the_table_the_groups_the_logs_and_a_repetition_name_the_reason_of_every_failure(
     tiny_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,6 +92,7 @@ def test_the_table_the_groups_the_logs_and_a_repetition_name_the_reason_of_every
     assert files(results / "trials" / identity) == before
 
 
+@pytest.mark.repeated(ci=1, soak=20)
 def test_a_sweep_stops_after_identical_failures(tiny_store: Path, tmp_path: Path) -> None:
     results = tmp_path / "results"
     rows = ("raises", "memory", "good", "fine")
