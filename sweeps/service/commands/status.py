@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from sweeps.service.triage.status import CellStatus, SweepStatus
     from sweeps.service.trials.results_folder import ResultsFolder
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 """Version of the output of `--json`, see docs/formats.md."""
 WATCH_SECONDS = 2.0
 """Seconds between two looks of `--watch`."""
-FIRST = ("running", "failed", "diverged", "damaged", "lost", "stopped", "stale", "missing")
+FIRST = ("running", "failed", "diverged", "damaged", "lost", "stopped", "stale", "pending", "missing")
 """Order of the trials in `--watch`, whose end a low terminal does not show."""
 
 
@@ -260,7 +260,9 @@ def _line(cell: CellStatus, *, with_table: bool) -> str:
     from sweeps.service.triage.failures import shortened
 
     parts = [f"{cell.table}: " if with_table else "", cell.name]
-    if cell.holder is not None:
+    if cell.holder is not None and cell.state == "pending":
+        parts.append(f": {cell.reason}, {cell.holder}")
+    elif cell.holder is not None:
         since = "" if cell.since is None else f", for {clock(time.time() - cell.since)}"
         left = "" if cell.left is None else f", about {clock(cell.left)} left"
         parts.append(f": epoch {cell.epoch}{left}{since}, {cell.holder}")
@@ -268,7 +270,7 @@ def _line(cell: CellStatus, *, with_table: bool) -> str:
         parts.append(f": trained as {', '.join(cell.earlier)} before; `status --why {cell.identity}` compares")
     elif cell.reason:
         parts.append(f": {shortened(cell.reason)}")
-    elif cell.epoch and cell.state in ("stopped", "lost", "missing"):
+    elif cell.epoch and cell.state in ("stopped", "lost", "pending", "missing"):
         parts.append(f": resumes after epoch {cell.epoch}")
     shared = f"  (also in {', '.join(cell.shared)})" if cell.shared else ""
     return f"  {cell.identity}  {cell.state:<8}  {''.join(parts)}{shared}"

@@ -6,7 +6,7 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -26,14 +26,19 @@ from sweeps.service.trials.journal import milliseconds
 from sweeps.service.trials.reading import TrialReading
 from sweeps.service.trials.results_folder import SLOTS_FILE, ResultsFolder
 
+WAITS_FOR_CORES = "waits for cores that other sweeps use"
+"""Why a trial is pending that a process holds."""
+
 
 class CellState(StrEnum):
-    """State of a cell; besides the first three, that of its trial, see `State`."""
+    """State of a cell; besides the first four, that of its trial, see `State`."""
 
     KNOWN = "known"
     """Finished, and contained in another sweep too."""
     MISSING = "missing"
-    """It has not started, or only its evaluation is missing."""
+    """It has not started, or only its evaluation is missing, and no process runs the sweep."""
+    PENDING = "pending"
+    """The same while a process runs the sweep; also of a trial whose process waits for cores that other sweeps use."""
     STALE = "stale"
     """It has not started, and its row, split and seed have a trial with other settings, data or numerics."""
     RUNNING = "running"
@@ -72,8 +77,8 @@ class CellStatus:
         state: state of the evaluation.
         reason: why it is not finished, if recorded.
         epoch: finished epochs.
-        holder: process that is running it; None if none is.
-        since: start of the newest attempt, seconds since 1970; None before the first.
+        holder: process that is running it or waits for cores to run it; None if none is.
+        since: start of the newest attempt, seconds since 1970; None before the first, and while it waits.
         ended: end of the newest attempt; None if it is running or has not ended by itself.
         left: estimated seconds until the end of its training, from the epochs of the newest attempt; None if it is not
             running or its speed is unknown.
@@ -207,7 +212,7 @@ def _sweeps_of(plans: Iterable[Plan]) -> dict[str, set[str]]:
 
 def _status(plan: Plan, sweeps: Mapping[str, set[str]]) -> SweepStatus:
     runner = lease.holder(plan.results.running(plan.name))
-    cells, seconds = _cells(plan, sweeps)
+    cells, seconds = _cells(plan, sweeps, has_runner=runner is not None)
     unfinished = [cell.state for cell in cells if not cell.is_finished]
     failed = [cell for cell in cells if cell.has_failed]
     ends = [cell.ended for cell in cells if cell.ended is not None]
@@ -282,7 +287,9 @@ def seconds_left(lefts: Sequence[float], wholes: Sequence[float], n_waiting: int
     return max((sum(lefts) + n_waiting * statistics.fmean(wholes)) / slots, *lefts, 0.0)
 
 
-def _cells(plan: Plan, sweeps: Mapping[str, set[str]]) -> tuple[tuple[CellStatus, ...], list[float]]:
+def _cells(
+    plan: Plan, sweeps: Mapping[str, set[str]], *, has_runner: bool
+) -> tuple[tuple[CellStatus, ...], list[float]]:
     """The states of a plan's cells, and the known durations of trainings, in seconds."""
     tables = {cell.key: part.experiment.name for part in reversed(plan.parts) for cell in part.cells}
     earlier = _earlier_trials(plan)
@@ -293,6 +300,8 @@ def _cells(plan: Plan, sweeps: Mapping[str, set[str]]) -> tuple[tuple[CellStatus
         result = results[cell.key]
         others = tuple(sorted(sweeps.get(cell.identity, set()) - {plan.name}))
         status = _cell(cell, tables[cell.key], reading, result, others, earlier)
+        if has_runner and status.state is CellState.MISSING:
+            status = replace(status, state=CellState.PENDING)
         cells.append(status)
         if result.training_seconds is not None:
             seconds[cell.identity] = result.training_seconds
@@ -330,7 +339,10 @@ def _cell(
     attempt, identity = result.attempt, cell.identity
     holder = lease.holder(reading(identity).folder.path) if result.state is State.RUNNING else None
     older = earlier.get((cell.variant.name, cell.split, str(cell.seed)), ())
-    if result.state is State.MISSING:
+    is_waiting = holder is not None and reading(identity).is_waiting
+    if is_waiting:
+        state = CellState.PENDING
+    elif result.state is State.MISSING:
         state = CellState.STALE if older and not reading(identity).exists else CellState.MISSING
     else:
         state = CellState.KNOWN if result.is_finished and shared else CellState(result.state)
@@ -342,12 +354,12 @@ def _cell(
         identity=identity,
         evaluation=cell.evaluation,
         state=state,
-        reason=result.reason,
+        reason=WAITS_FOR_CORES if is_waiting else result.reason,
         epoch=attempt.epoch,
         holder=None if holder is None else str(holder),
-        since=attempt.since,
+        since=None if is_waiting else attempt.since,
         ended=attempt.ended,
-        left=None if holder is None else _training_left(reading(identity), attempt.since),
+        left=None if holder is None or is_waiting else _training_left(reading(identity), attempt.since),
         shared=shared,
         earlier=older,
         failure=Failure.recorded(reading(identity).last_status) if result.state in FAILURES else None,

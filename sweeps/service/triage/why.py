@@ -20,7 +20,7 @@ from sweeps.service.plan.recordings import SplitFacts, split_facts
 from sweeps.service.plan.sweep_folder import read_sweep
 from sweeps.service.triage.failures import FAILURES, Failed, Failure
 from sweeps.service.triage.naming import Named, Place, find
-from sweeps.service.triage.status import CellState
+from sweeps.service.triage.status import WAITS_FOR_CORES, CellState
 from sweeps.service.trials import lease
 from sweeps.service.trials.cell_results import read_result
 from sweeps.service.trials.differences import Recordings, changed_settings
@@ -144,14 +144,20 @@ def _of_state(named: Named, place: Place | None, found: tuple[State, str | None]
     """The explanation of a trial's state, without a comparison."""
     (state, reason), reading = found, named.reading
     last = None if reading.damage else reading.last_status
+    is_waiting = state is State.RUNNING and reading.is_waiting
+    if state is State.RUNNING:
+        holder = lease.holder(reading.folder.path)
+        reason = f"{WAITS_FOR_CORES}, {holder}" if is_waiting else f"{holder}"
+    runs = _runner(named, ResultsFolder(reading.folder.path.parent.parent))
+    is_pending = is_waiting or (state is State.MISSING and runs)
     return Explanation(
         identity=named.identity,
         evaluation=None if place is None else place.cell.evaluation,
         name=named.title if place is None else str(place.cell),
         sweeps=tuple(dict.fromkeys(place.sweep for place in named.places)),
-        state=CellState(state),
-        reason=reason if state is not State.RUNNING else f"{lease.holder(reading.folder.path)}",
-        since=None if last is None else last["timestamp"] / 1000,
+        state=CellState.PENDING if is_pending else CellState(state),
+        reason=reason,
+        since=None if last is None or is_waiting else last["timestamp"] / 1000,
         advice=_advice(named, state, reason),
     )
 
@@ -224,7 +230,7 @@ def _compared(results: ResultsFolder, place: Place) -> dict[str, Any]:
     changes = _recordings(facts, results.reading(identity)) if facts is not None and differ else None
     is_stale = identity in earlier and not {"seed", "split", "part"} & {one.what for one in found}
     return {
-        "state": CellState.STALE if is_stale else CellState.MISSING,
+        **({"state": CellState.STALE} if is_stale else {}),
         "nearest": identity,
         "differences": tuple(found),
         "recordings": changes,

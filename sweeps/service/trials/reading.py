@@ -178,6 +178,14 @@ class TrialReading:
         """The newest status record of the journal."""
         return journal.last_status(self.records)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the process that holds the trial has not begun: it waits for cores that other sweeps use."""
+        holder, last = lease.holder(self.folder.path), self.last_status
+        if holder is None or last is None or last["status"] != State.RUNNING:
+            return holder is not None
+        return (last["host"], last["pid"]) != (holder.host, holder.pid)
+
     def failed_code(self, evaluation: str | None = None) -> str | None:
         """The code with which the trial itself failed, see `provenance.code`; None if its surroundings failed."""
         status = self._status_of(evaluation)

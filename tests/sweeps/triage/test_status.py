@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import threading
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from sweeps.service.plan.sweep_folder import SweepInfo, hold, write_sweep
 from sweeps.service.spec.columns import Column, Variant
 from sweeps.service.spec.experiment import Experiment
 from sweeps.service.triage.status import CellStatus, sweep_status
+from sweeps.service.triage.why import explain
 from sweeps.service.trials import lease
 from sweeps.service.trials.folder import FORMAT_VERSION
 from sweeps.service.trials.journal import Journal
@@ -79,7 +81,11 @@ def test_a_running_trial_has_its_process_epoch_and_time_left(tmp_path: Path) -> 
     trial = {**facts, "format_version": FORMAT_VERSION, "numerics": 1, "config": {"training": {"epochs": 10}}}
     folder.trial_path.write_text(json.dumps(trial))
     with lease.acquire(folder.path) or pytest.fail("free"), Journal(folder.journal_path) as journal:
-        journal.status("running", reason=None, host="h", pid=os.getpid())
+        waiting, why = of(results, "one")["b2"], explain(results, folder.identity)
+        assert (str(waiting.state), waiting.since, waiting.left) == ("pending", None, None), "it waits for cores"
+        assert (str(why.state), why.since) == ("pending", None)
+        assert f"process {os.getpid()} on " in str(waiting.holder)
+        journal.status("running", reason=None, host=socket.gethostname(), pid=os.getpid())
         before = of(results, "one")["b2"]
         assert (str(before.state), before.epoch, before.left) == ("running", 0, None)
         assert before.holder is not None
@@ -106,7 +112,7 @@ def test_the_command_lists_sweeps_and_trials(tmp_path: Path, capsys: pytest.Capt
     assert any("no cake" in line and of(results, "one")["a2"].identity in line for line in lines)
     assert main(arguments=["status", "--json", *where]) == 3
     shown = json.loads(capsys.readouterr().out)
-    assert (shown["format_version"], [sweep["name"] for sweep in shown["sweeps"]]) == (3, ["one"])
+    assert (shown["format_version"], [sweep["name"] for sweep in shown["sweeps"]]) == (4, ["one"])
     assert [cell["state"] for cell in shown["sweeps"][0]["cells"]].count("finished") == 2
     with refused("unknown", value="two"):
         sweep_status(results, "two")
@@ -128,6 +134,9 @@ def test_a_cell_without_trial_is_stale_where_an_earlier_plan_of_the_sweep_had_it
     assert (now["a1"].state, now["a1"].earlier) == ("stale", (old.identity,))
     assert (now["b1"].state, now["b1"].earlier) == ("missing", ()), "its earlier trial was removed"
     assert sweep_status(results, "one").counts == {"missing": 1, "stale": 1, "failed": 1, "stopped": 1}
+    with lease.acquire(results.running("one")) or pytest.fail("free"):
+        assert sweep_status(results, "one").counts == {"pending": 1, "stale": 1, "failed": 1, "stopped": 1}
+        assert str(explain(results, now["b1"].identity).state) == "pending"
 
 
 def test_an_odd_trial_does_not_hide_the_others(tmp_path: Path) -> None:
@@ -139,7 +148,7 @@ def test_an_odd_trial_does_not_hide_the_others(tmp_path: Path) -> None:
         path.write_text(json.dumps(odd))
     write_sweep(results, SweepInfo(name="one", title="", command="", config={}), "mucon", {"0" * 16: "a"})
     with lease.acquire(folder.path) or pytest.fail("free"), Journal(folder.journal_path) as journal:
-        journal.status("running", reason=None, host="h", pid=1)
+        journal.status("running", reason=None, host=socket.gethostname(), pid=os.getpid())
         journal.epoch(1, {})
         found = of(results, "one")["b2"]
     assert (found.state, found.epoch, found.left, found.earlier) == ("running", 1, None, ())

@@ -191,7 +191,7 @@ def test_a_failed_trial_has_its_reason_time_and_advice(
     assert "no cake" in capsys.readouterr().out
     assert main(None, [*words, "--json"]) == EXIT_PARTIAL
     shown = json.loads(capsys.readouterr().out)
-    assert (shown["format_version"], shown["state"], shown["reason"]) == (3, "failed", "no cake")
+    assert (shown["format_version"], shown["state"], shown["reason"]) == (4, "failed", "no cake")
     assert shown["since"] > 1e9
     assert f"debug {folder.path}" in shown["advice"]
 
