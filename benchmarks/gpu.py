@@ -32,8 +32,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SHARE = 0.25
 """GPUs per trial of a sweep."""
 VOCABULARY = Vocabulary(tuple(f"action {n}" for n in range(48)))
-BITS = {"mucon": "breakfast", "ms_tcn": "demo"}
-"""Method -> recipe on a GPU; one computes with cuDNN's recurrence, the other with its convolutions."""
+BITS = {"mucon": "breakfast", **dict.fromkeys(("ms_tcn", "isba", "hmm_rnn", "ectc", "cdfl", "atba"), "demo")}
+"""Method -> recipe on a GPU: cuDNN's recurrence and convolutions, and the losses that sum in ways of their own."""
 Check = Callable[[torch.device], tuple[bool, str]]
 
 
@@ -75,7 +75,7 @@ def digest(
 ) -> str:
     """The beginning of the sha256 of a method's weights after 50 steps, resumed after `stop_after` of them."""
     method, recipe = method_named(name), BITS[name] if device.type == "cuda" else "demo"
-    few = {"training.epochs": 5, "training.progress_videos": 0, "training.labelled": float(name != "mucon")}
+    few = {"training.epochs": 5, "training.progress_videos": 0}
     config = method.recipes[recipe]().with_values({**few, **(settings or {})})
     videos = [recording(f"v{i}", device, n_frames=1000 + 200 * i) for i in range(10)]
     with tempfile.TemporaryDirectory() as folder:

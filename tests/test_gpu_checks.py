@@ -30,6 +30,7 @@ def test_other_bits_and_an_error_are_failures_and_the_other_checks_go_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     digests = iter("aabaaa")
+    monkeypatch.setattr(gpu, "BITS", {"mucon": "demo", "ms_tcn": "demo"})
     monkeypatch.setattr(gpu, "digest", lambda *_: next(digests))
 
     def broken(_: torch.device) -> tuple[bool, str]:
