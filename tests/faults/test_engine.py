@@ -119,7 +119,7 @@ def test_a_closed_terminal_ends_a_sweep_whose_worker_hangs_within_a_minute(tiny_
     line = line_of("hanging", tiny_store, tmp_path, results)
     terminal, inside = os.openpty()
     driver = subprocess.Popen(
-        line,
+        ["env", "--default-signal=HUP", *line],  # the tests may run under nohup
         stdin=inside,
         stdout=inside,
         stderr=inside,
