@@ -6,7 +6,7 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -299,9 +299,7 @@ def _cells(
     for cell in plan.cells:
         result = results[cell.key]
         others = tuple(sorted(sweeps.get(cell.identity, set()) - {plan.name}))
-        status = _cell(cell, tables[cell.key], reading, result, others, earlier)
-        if has_runner and status.state is CellState.MISSING:
-            status = replace(status, state=CellState.PENDING)
+        status = _cell(cell, tables[cell.key], reading, result, others, earlier, has_runner=has_runner)
         cells.append(status)
         if result.training_seconds is not None:
             seconds[cell.identity] = result.training_seconds
@@ -335,15 +333,19 @@ def _cell(
     result: CellResult,
     shared: tuple[str, ...],
     earlier: Mapping[tuple[str, str, str], tuple[str, ...]],
+    *,
+    has_runner: bool,
 ) -> CellStatus:
     attempt, identity = result.attempt, cell.identity
     holder = lease.holder(reading(identity).folder.path) if result.state is State.RUNNING else None
     older = earlier.get((cell.variant.name, cell.split, str(cell.seed)), ())
-    is_waiting = holder is not None and reading(identity).is_waiting
+    is_waiting = holder is not None and not reading(identity).has_begun(holder)
     if is_waiting:
         state = CellState.PENDING
-    elif result.state is State.MISSING:
-        state = CellState.STALE if older and not reading(identity).exists else CellState.MISSING
+    elif result.state is State.MISSING and older and not reading(identity).exists:
+        state = CellState.STALE
+    elif result.state is State.MISSING and has_runner:
+        state = CellState.PENDING
     else:
         state = CellState.KNOWN if result.is_finished and shared else CellState(result.state)
     return CellStatus(

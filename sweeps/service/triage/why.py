@@ -144,21 +144,20 @@ def _of_state(named: Named, place: Place | None, found: tuple[State, str | None]
     """The explanation of a trial's state, without a comparison."""
     (state, reason), reading = found, named.reading
     last = None if reading.damage else reading.last_status
-    is_waiting = state is State.RUNNING and reading.is_waiting
+    holder = lease.holder(reading.folder.path) if state is State.RUNNING else None
+    is_waiting = holder is not None and not reading.has_begun(holder)
     if state is State.RUNNING:
-        holder = lease.holder(reading.folder.path)
         reason = f"{WAITS_FOR_CORES}, {holder}" if is_waiting else f"{holder}"
-    runs = _runner(named, ResultsFolder(reading.folder.path.parent.parent))
-    is_pending = is_waiting or (state is State.MISSING and runs)
+    runner = _runner(named) if state in WAITING else ""
     return Explanation(
         identity=named.identity,
         evaluation=None if place is None else place.cell.evaluation,
         name=named.title if place is None else str(place.cell),
         sweeps=tuple(dict.fromkeys(place.sweep for place in named.places)),
-        state=CellState.PENDING if is_pending else CellState(state),
+        state=CellState.PENDING if is_waiting or (runner and state is State.MISSING) else CellState(state),
         reason=reason,
         since=None if last is None or is_waiting else last["timestamp"] / 1000,
-        advice=_advice(named, state, reason),
+        advice=runner or _advice(named, state, reason),
     )
 
 
@@ -175,12 +174,12 @@ def _advice(named: Named, state: State, reason: str | None) -> str:
         State.DIVERGED: f"{hint}`mucon-sweeps debug {trial}` repeats it here",
         State.DAMAGED: f"{again} renames the file and makes it again",
     }
-    advice = texts.get(state, "" if state is State.FINISHED else f"{again} resumes it from its checkpoint")
-    return (_runner(named, results) if state in WAITING else "") or advice
+    return texts.get(state, "" if state is State.FINISHED else f"{again} resumes it from its checkpoint")
 
 
-def _runner(named: Named, results: ResultsFolder) -> str:
+def _runner(named: Named) -> str:
     """Who runs a sweep that contains the trial; empty if nobody does."""
+    results = ResultsFolder(named.reading.folder.path.parent.parent)
     runners = {place.sweep: lease.holder(results.running(place.sweep)) for place in named.places}
     return next((f"wait; {holder} runs {sweep}" for sweep, holder in runners.items() if holder is not None), "")
 

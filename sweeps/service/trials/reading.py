@@ -178,13 +178,12 @@ class TrialReading:
         """The newest status record of the journal."""
         return journal.last_status(self.records)
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether the process that holds the trial has not begun: it waits for cores that other sweeps use."""
-        holder, last = lease.holder(self.folder.path), self.last_status
-        if holder is None or last is None or last["status"] != State.RUNNING:
-            return holder is not None
-        return (last["host"], last["pid"]) != (holder.host, holder.pid)
+    def has_begun(self, holder: lease.Holder) -> bool:
+        """Whether the process that holds the trial trains or evaluates it, and does not wait for cores to do so."""
+        last = self.last_status
+        if last is None or last["status"] != State.RUNNING:
+            return False
+        return (last["host"], last["pid"]) == (holder.host, holder.pid)
 
     def failed_code(self, evaluation: str | None = None) -> str | None:
         """The code with which the trial itself failed, see `provenance.code`; None if its surroundings failed."""
