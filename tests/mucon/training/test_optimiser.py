@@ -42,7 +42,7 @@ def learn(model: torch.nn.Module, features: torch.Tensor, weight: float = 1.0) -
 
 def assert_same_weights(ours: torch.nn.Module, theirs: torch.nn.Module) -> None:
     for (name, a), b in zip(ours.named_parameters(), theirs.parameters(), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-10, msg=lambda said, name=name: f"{name}: {said}")
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-13, msg=lambda said, name=name: f"{name}: {said}")
 
 
 def test_every_parameter_is_in_one_of_the_two_groups():
