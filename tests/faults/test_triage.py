@@ -88,7 +88,7 @@ def test_the_table_the_groups_the_logs_and_a_repetition_name_the_reason_of_every
     before = files(results / "trials" / identity)
     assert output(capsys, 0, "debug", identity, *where).splitlines()[-1] == "finished"
     monkeypatch.setenv(VARIABLE, failing)
-    monkeypatch.setattr("storage.failpoints._reached", Counter())  # each repetition counts anew
+    monkeypatch.setattr("storage.failpoints._reached", Counter())  # each repetition starts from 0
     said = json.loads(output(capsys, 3, "debug", identity, "--json", *where))
     assert (said["state"], said["failure"]["exception"]) == ("failed", "FailpointError")
     assert files(results / "trials" / identity) == before
