@@ -51,8 +51,12 @@ class Disk:
         Path(f"/sys/fs/ext4/{device.name}/trigger_fs_error").write_text("1")
 
     def mend(self) -> None:
-        """Mounts it again, as after a restart; no process may use it."""
+        """Mounts it again, as after a restart; no process may use it.
+
+        Mounts a copy, because a mount namespace that another process has made meanwhile keeps the failed one mounted.
+        """
         subprocess.run(["umount", self.path], check=True)
+        self._image = Path(shutil.copyfile(self._image, self._image.with_suffix(".mended.ext4")))
         subprocess.run(["e2fsck", "-f", "-y", self._image], check=False, capture_output=True)
         self.mount()
 
