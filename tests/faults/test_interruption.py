@@ -17,7 +17,7 @@ from sweeps.service.trials.folder import State
 from sweeps.service.trials.results_folder import ResultsFolder
 from tests.sweeps import small
 
-pytestmark = pytest.mark.service
+pytestmark = [pytest.mark.service, pytest.mark.repeated(ci=1, soak=20)]
 
 LONGER = 10
 """Epochs of trials that must still be running when something happens to them."""
