@@ -17,7 +17,11 @@ from sweeps.service.trials.folder import State
 from sweeps.service.trials.results_folder import ResultsFolder
 from tests.sweeps import small
 
-pytestmark = [pytest.mark.service, pytest.mark.repeated(ci=1, soak=20)]
+pytestmark = [
+    pytest.mark.service,
+    pytest.mark.xdist_group("engine"),  # not beside the workers of other tests that the kernel kills
+    pytest.mark.repeated(ci=1, soak=20),
+]
 
 LONGER = 10
 """Epochs of trials that must still be running when something happens to them."""

@@ -6,7 +6,6 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from mucon.device import usable_cpus
@@ -15,6 +14,7 @@ from sweeps.service.run.executor.cluster.address import check_cluster
 from sweeps.service.run.executor.cluster.nodes import Node
 from sweeps.service.run.executor.dispatch import Dispatch
 from sweeps.service.run.executor.interruption import interruptions
+from sweeps.service.run.executor.memory_kills import MemoryKills
 from sweeps.service.run.executor.process import RayProcess
 from sweeps.service.run.executor.ray_environment import is_cluster
 from sweeps.service.run.executor.workplace import Workplace
@@ -126,7 +126,7 @@ class _Session:
         self._asked: float | None = None
         self._frozen: set[int] = set()
         self._looked_at_leases = self._looked
-        self._killed = _killed_for_memory()
+        self._memory_kills = MemoryKills()
 
     def run(self) -> Ending:
         """Passes on events until there is nothing left to do.
@@ -156,8 +156,7 @@ class _Session:
         elif kind == "left":
             dispatch.left(job)
         elif kind == "died":
-            killed, self._killed = self._killed, _killed_for_memory()
-            dispatch.died(job, event["error"], of_memory=self._killed > killed)
+            dispatch.died(job, event["error"], of_memory=self._memory_kills.take())
         elif kind == "ready":
             self._see(event["nodes"])
             if not is_cluster():
@@ -219,6 +218,7 @@ class _Session:
         if now - self._looked > PAUSE_SECONDS:  # frozen: signs of life have yet to be read
             self._silent_from += now - self._looked
         self._looked = now
+        self._memory_kills.look()
         if death := self._process.death():
             raise _RayDied(death)
         if is_idle and now > self._silent_from:
@@ -244,12 +244,3 @@ def _cluster_problem() -> str:
         except InputError as error:
             return error.line
     return ""
-
-
-def _killed_for_memory() -> int:
-    """Number of processes of this machine that the kernel has killed for lack of memory; 0 if it does not say."""
-    try:
-        lines = Path("/proc/vmstat").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
