@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -48,6 +49,8 @@ class Estimate:
 
     Attributes:
         trainings: seconds of each training.
+        wholes: of each training, the identity that it shares with those that it continues, see `Trial.whole`; they run
+            one after the other.
         bounds: seconds of all trainings together with quick steps and with slow ones, see `MeasuredStep.quartiles`; of
             the step shapes that are not measured, the quickest and the slowest one.
         placement: where they run.
@@ -60,6 +63,7 @@ class Estimate:
     """
 
     trainings: tuple[float, ...]
+    wholes: tuple[str, ...]
     bounds: tuple[float, float]
     placement: Placement
     memory: int
@@ -72,8 +76,10 @@ class Estimate:
     @property
     def seconds(self) -> float:
         """Seconds of the whole sweep; one training at a time if the number of slots is unknown."""
-        trainings = [seconds + OVERHEAD_SECONDS for seconds in self.trainings]
-        return START_SECONDS + makespan(trainings, self.placement.slots or 1)
+        sequences: defaultdict[str, float] = defaultdict(float)
+        for whole, seconds in zip(self.wholes, self.trainings, strict=True):
+            sequences[whole] += seconds + OVERHEAD_SECONDS
+        return START_SECONDS + makespan(list(sequences.values()), self.placement.slots or 1)
 
     @property
     def idle_share(self) -> float:
@@ -130,7 +136,8 @@ def estimate(
 
     Args:
         trials: the missing trials, at least one; trials of one training count as one with several evaluations.
-        results: the results folder; finished epochs are not counted.
+        results: the results folder; finished epochs are not counted, nor those of a missing training that another one
+            continues.
         placement: where the trials would run.
         budget: seconds for all measurements.
         measured: an earlier estimate, whose steps are used.
@@ -142,6 +149,7 @@ def estimate(
     store = open_store(trials[0].store)
     videos = {place: _parts(store, trial) for place, trial in {(one.split, one.part): one for one in trials}.items()}
     groups = by_training(trials)
+    ends = {group[0].identity: group[0].training.last_epoch for group in groups}
     shapes = {_shape(group[0]): group[0] for group in groups}
     steps = {} if measured is None else dict(zip(measured.shapes, measured.steps, strict=True))
     device = "cuda" if placement.device != "cpu" and gpu_count() else "cpu"
@@ -168,7 +176,8 @@ def estimate(
     for group in groups:
         step = steps.get(_shape(group[0]), slowest)
         train, test = videos[group[0].split, group[0].part]
-        missing_epochs = epochs_left(group[0], results)
+        begun = max((ends[one] for one in group[0].continues if one in ends), default=0)
+        missing_epochs = min(epochs_left(group[0], results), group[0].training.last_epoch - begun)
         epochs += missing_epochs
         frames = _frames(group, missing_epochs, train, test)
         seconds.append(step.seconds / step.n_frames * frames)
@@ -178,6 +187,7 @@ def estimate(
         memory = max(memory, memory_of(step, train, test))
     return Estimate(
         trainings=tuple(seconds),
+        wholes=tuple(group[0].whole for group in groups),
         bounds=bounds,
         placement=placement,
         memory=memory,

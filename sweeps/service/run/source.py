@@ -65,14 +65,31 @@ def priority_first(parts: Iterable[Part], trials: Iterable[Trial], rows: Collect
     return sorted(trials, key=lambda trial: trial.key not in first)
 
 
-def take_free(waiting: list[Training], is_held: Callable[[str], bool]) -> Training:
+def take_free(waiting: list[Training], running: Collection[str], is_held: Callable[[str], bool]) -> Training | None:
     """Removes the first training that no other process holds from a list, or the first one if all are held.
+
+    A training that continues an equal one with an earlier end waits for its end, so that their common epochs are
+    trained once.
 
     Args:
         waiting: at least one.
+        running: identities of the trainings that have been supplied and have not ended.
         is_held: whether another process currently holds the training with an identity.
+
+    Returns:
+        None if all continue a training that runs.
     """
-    return waiting.pop(next((i for i, training in enumerate(waiting) if not is_held(training[0].identity)), 0))
+    unfinished: set[str] = set()
+    held = None
+    for i, training in enumerate(waiting):
+        if training[0].continues:
+            unfinished = unfinished or {*running, *(other[0].identity for other in waiting)}
+            if not unfinished.isdisjoint(training[0].continues):
+                continue
+        if not is_held(training[0].identity):
+            return waiting.pop(i)
+        held = i if held is None else held
+    return None if held is None else waiting.pop(held)
 
 
 class PlannedTrials:
@@ -85,17 +102,25 @@ class PlannedTrials:
 
     def __init__(self, trials: Iterable[Trial], is_held: Callable[[str], bool] = lambda _: False) -> None:
         self._waiting: list[Training] = by_training(trials)
+        self._running: dict[str, set[str]] = {}
         self._is_held = is_held
 
     def next_training(self) -> Training | None:
-        """The next training that no other process holds, or the next one if all are held.
+        """The next training that no other process holds, or the next one if all are held; None if it has to wait.
 
         Raises:
             Exhausted: all have been supplied.
         """
         if not self._waiting:
             raise Exhausted
-        return take_free(self._waiting, self._is_held)
+        training = take_free(self._waiting, self._running, self._is_held)
+        if training is not None:
+            self._running[training[0].identity] = {trial.key for trial in training}
+        return training
 
     def ended(self, trial: Trial, outcome: Outcome) -> None:
-        """Does nothing: a plan is fixed."""
+        """Lets the trainings start that continue this one, once its last trial has ended."""
+        running = self._running.get(trial.identity, set())
+        running.discard(trial.key)
+        if not running:
+            self._running.pop(trial.identity, None)

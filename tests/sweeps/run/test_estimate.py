@@ -23,6 +23,7 @@ from sweeps.service.cli import main
 from sweeps.service.run.budget.price import Price
 from sweeps.service.run.estimate import Estimate, estimate
 from sweeps.service.run.resources import Placement, Resources, place_trials, resources
+from sweeps.service.trials.continuing import linked
 from sweeps.service.trials.identity import evaluation_identity
 from sweeps.service.trials.results_folder import ResultsFolder
 from sweeps.service.trials.trial import Trial
@@ -44,7 +45,14 @@ STEP = MeasuredStep(
 def made(trainings: tuple[float, ...], placement: Placement = ON_TWO, step: MeasuredStep = STEP) -> Estimate:
     bounds = 0.8 * sum(trainings), 1.2 * sum(trainings)
     return Estimate(
-        trainings=trainings, bounds=bounds, placement=placement, memory=3 * 2**29, steps=(step,), n_shapes=1, epochs=6
+        trainings=trainings,
+        wholes=tuple(map(str, range(len(trainings)))),
+        bounds=bounds,
+        placement=placement,
+        memory=3 * 2**29,
+        steps=(step,),
+        n_shapes=1,
+        epochs=6,
     )
 
 
@@ -71,6 +79,8 @@ def test_lines_have_slots_time_hours_memory_and_the_measurement() -> None:
 def test_the_start_and_the_overhead_of_each_training_are_in_the_total() -> None:
     assert made((0.0,) * 200).seconds == 12 + 200 * 0.25 / 2
     assert made((4.0, 3.0, 2.0)).seconds == 12 + (3.25 + 2.25)
+    continuing = dataclasses.replace(made((4.0, 3.0, 2.0)), wholes=("a", "b", "a"))
+    assert continuing.seconds == 12 + (4.25 + 2.25), "two slots cannot share a training"
 
 
 def test_a_shared_gpu_counts_by_its_share_and_the_size_of_a_cluster_is_not_guessed() -> None:
@@ -130,6 +140,21 @@ def test_seconds_follow_frames_epochs_predictions_and_finished_work(tiny_store: 
     assert trained.epochs == 0
     (again,) = trained.steps
     assert trained.trainings == pytest.approx([again.seconds / again.n_frames * test / 3])
+
+
+def test_trainings_that_continue_each_other_count_their_common_epochs_once(tiny_store: Path, tmp_path: Path) -> None:
+    results = ResultsFolder(tmp_path)
+    trials = [small.make_trial(tiny_store, training__epochs=10, training__stop_after=stop) for stop in (8, 3, 10)]
+    chain = list(linked({trial.key: trial for trial in trials}).values())
+    assert estimate(trials, results, ON_TWO, budget=0.5).epochs == 8 + 3 + 10
+    given = estimate(chain, results, ON_TWO, budget=0.5)
+    assert given.epochs == 10
+    assert len({*given.wholes}) == 1
+    assert given.seconds == pytest.approx(12 + sum(given.trainings) + 3 * 0.25)
+    folder = results.trial(chain[0].identity)
+    folder.path.mkdir(parents=True)
+    folder.journal_path.write_text("".join(f'{{"kind": "epoch", "step": {step}}}\n' for step in range(1, 6)))
+    assert estimate(chain, results, ON_TWO, measured=given).epochs == 3 + 3 + 2, "the training to 8 has begun alone"
 
 
 def test_each_network_is_measured_once_and_the_lines_count_those_that_were_not(

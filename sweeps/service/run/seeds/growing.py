@@ -134,7 +134,9 @@ class _Source:
             if self._active:
                 return None
             raise Exhausted
-        training = take_free(self._queue, self._growth.folder.is_held)
+        training = take_free(self._queue, self._active, self._growth.folder.is_held)
+        if training is None:
+            return None
         keys = {trial.key for trial in training}
         self._supplied |= keys
         self._active[training[0].identity] = keys

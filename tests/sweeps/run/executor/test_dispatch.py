@@ -117,7 +117,7 @@ def test_a_lost_trial_runs_again_a_bounded_number_of_times(heard: Heard, tmp_pat
 
 
 def test_only_the_evaluations_that_a_dead_worker_left_run_again(heard: Heard, tmp_path: Path) -> None:
-    trials = [trial(beam=1), trial(beam=3)]
+    trials = [trial(decoding__beam=1), trial(decoding__beam=3)]
     of = dispatch(PlannedTrials(trials), heard, tmp_path)
     job, _, seeds = taken(of)
     assert seeds == [1, 1]
