@@ -65,31 +65,58 @@ def priority_first(parts: Iterable[Part], trials: Iterable[Trial], rows: Collect
     return sorted(trials, key=lambda trial: trial.key not in first)
 
 
-def take_free(waiting: list[Training], running: Collection[str], is_held: Callable[[str], bool]) -> Training | None:
-    """Removes the first training that no other process holds from a list, or the first one if all are held.
+class TrainingQueue:
+    """The trainings that wait, in order, and those that have been taken and have not ended.
 
     A training that continues an equal one with an earlier end waits for its end, so that their common epochs are
     trained once.
 
-    Args:
-        waiting: at least one.
-        running: identities of the trainings that have been supplied and have not ended.
-        is_held: whether another process currently holds the training with an identity.
+    Attributes:
+        waiting: the trainings that wait.
 
-    Returns:
-        None if all continue a training that runs.
+    Args:
+        is_held: whether another process currently holds the training with an identity.
     """
-    unfinished: set[str] = set()
-    held = None
-    for i, training in enumerate(waiting):
-        if training[0].continues:
-            unfinished = unfinished or {*running, *(other[0].identity for other in waiting)}
-            if not unfinished.isdisjoint(training[0].continues):
-                continue
-        if not is_held(training[0].identity):
-            return waiting.pop(i)
-        held = i if held is None else held
-    return None if held is None else waiting.pop(held)
+
+    def __init__(self, waiting: Iterable[Training], is_held: Callable[[str], bool]) -> None:
+        self.waiting = list(waiting)
+        self._running: dict[str, set[str]] = {}
+        self._is_held = is_held
+
+    @property
+    def running(self) -> Collection[str]:
+        """Identities of the trainings that have been taken and have not ended."""
+        return self._running.keys()
+
+    def take(self) -> Training | None:
+        """Takes the first training that no other process holds, or the first one if all are held.
+
+        Returns:
+            None if there is none, or if all continue a training that has not ended.
+        """
+        unfinished: set[str] = set()
+        held = None
+        for i, training in enumerate(self.waiting):
+            if training[0].continues:
+                unfinished = unfinished or {*self._running, *(other[0].identity for other in self.waiting)}
+                if not unfinished.isdisjoint(training[0].continues):
+                    continue
+            if not self._is_held(training[0].identity):
+                return self._taken(i)
+            held = i if held is None else held
+        return None if held is None else self._taken(held)
+
+    def _taken(self, i: int) -> Training:
+        training = self.waiting.pop(i)
+        self._running[training[0].identity] = {trial.key for trial in training}
+        return training
+
+    def ended(self, trial: Trial) -> None:
+        """Records that a trial has ended; its training has when all its trials have."""
+        running = self._running.get(trial.identity, set())
+        running.discard(trial.key)
+        if not running:
+            self._running.pop(trial.identity, None)
 
 
 class PlannedTrials:
@@ -101,9 +128,7 @@ class PlannedTrials:
     """
 
     def __init__(self, trials: Iterable[Trial], is_held: Callable[[str], bool] = lambda _: False) -> None:
-        self._waiting: list[Training] = by_training(trials)
-        self._running: dict[str, set[str]] = {}
-        self._is_held = is_held
+        self._queue = TrainingQueue(by_training(trials), is_held)
 
     def next_training(self) -> Training | None:
         """The next training that no other process holds, or the next one if all are held; None if it has to wait.
@@ -111,16 +136,10 @@ class PlannedTrials:
         Raises:
             Exhausted: all have been supplied.
         """
-        if not self._waiting:
+        if not self._queue.waiting:
             raise Exhausted
-        training = take_free(self._waiting, self._running, self._is_held)
-        if training is not None:
-            self._running[training[0].identity] = {trial.key for trial in training}
-        return training
+        return self._queue.take()
 
     def ended(self, trial: Trial, outcome: Outcome) -> None:
         """Lets the trainings start that continue this one, once its last trial has ended."""
-        running = self._running.get(trial.identity, set())
-        running.discard(trial.key)
-        if not running:
-            self._running.pop(trial.identity, None)
+        self._queue.ended(trial)

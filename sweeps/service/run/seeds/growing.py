@@ -9,7 +9,7 @@ from sweeps.service.plan.plan import Part
 from sweeps.service.plan.running import RunningPlan
 from sweeps.service.plan.seeds import check_tables, needed
 from sweeps.service.run.budget.admission import balanced
-from sweeps.service.run.source import Exhausted, Training, TrialSource, priority_first, take_free
+from sweeps.service.run.source import Exhausted, Training, TrainingQueue, TrialSource, priority_first
 from sweeps.service.run.worker import Outcome
 from sweeps.service.spec.seeds import SeedRule
 from sweeps.service.triage.failures import FAILURES
@@ -120,8 +120,7 @@ class _Source:
         self._results = dict(results)
         self._waiting = set(keys_to_run(results))
         self._supplied: set[str] = set()
-        self._active: dict[str, set[str]] = {}
-        self._queue: list[Training] = []
+        self._queue = TrainingQueue((), growth.folder.is_held)
         self._update()
 
     def next_training(self) -> Training | None:
@@ -130,24 +129,15 @@ class _Source:
         Raises:
             Exhausted: no row needs a further seed.
         """
-        if not self._queue:
-            if self._active:
-                return None
+        if not self._queue.waiting and not self._queue.running:
             raise Exhausted
-        training = take_free(self._queue, self._active, self._growth.folder.is_held)
-        if training is None:
-            return None
-        keys = {trial.key for trial in training}
-        self._supplied |= keys
-        self._active[training[0].identity] = keys
+        training = self._queue.take()
+        self._supplied.update(trial.key for trial in training or ())
         return training
 
     def ended(self, trial: Trial, outcome: Outcome) -> None:
         """Extends the plan by the seeds that are needed after the end of a trial."""
-        active = self._active[trial.identity]
-        active.discard(trial.key)
-        if not active:
-            del self._active[trial.identity]
+        self._queue.ended(trial)
         result = self._read(trial.identity, trial.evaluation)
         self._results[trial.key] = result
         if result.is_finished or outcome.state in FAILURES:
@@ -171,9 +161,11 @@ class _Source:
         left = [
             running.trials[key]
             for key in running.to_run
-            if key in self._waiting and key not in self._supplied and running.cells[key].identity not in self._active
+            if key in self._waiting
+            and key not in self._supplied
+            and running.cells[key].identity not in self._queue.running
         ]
-        self._queue = by_training(self._growth.order(left))
+        self._queue.waiting = by_training(self._growth.order(left))
         if has_grown:
             self._extended()
 
