@@ -1,6 +1,6 @@
 """Context of the backbone: layers and pooling, what lengths learn in it, and lengths that are pinned to equal parts.
 
-The loss of a row that is no lower than that of its pinned row is no evidence of a learned alignment.
+A row whose L_mu is no lower than that of its pinned row shows no learned alignment by it.
 """
 
 from sweeps.api import MOF, MOF_OF_FRAMES, Column, Experiment, Recipe, Variant, main
@@ -32,6 +32,7 @@ EXPERIMENT = Experiment(
     columns=(
         MOF,
         MOF_OF_FRAMES,
+        Column(metric="mutual_consistency"),
         Column(metric="length_correlation", prediction="segments", title="length corr"),
         Column(metric="log_length_error", prediction="segments", title="log length error"),
     ),

@@ -51,8 +51,8 @@ class Metric:
         narrow_title: column head where there is little space; `title` by default.
         unit: how a value is displayed. Stored values are fractions, frames, seconds or numbers without a unit.
         higher_is_better: direction of improvement.
-        per_video: each recording has a value of its own. Measured times have none: they depend on the machine and its
-            load, so no test of significance applies.
+        per_video: each recording has a value of its own. Losses of a training have none. Measured times have none
+            either: they depend on the machine and its load. No test of significance applies to them.
         tasks: tasks whose results contain it.
         printed: tasks for which `mucon evaluate` prints it, in the order of `METRICS`.
         ignores_background: `measure` receives a comparison without background.
@@ -218,16 +218,17 @@ METRICS: tuple[Metric, ...] = (
     ),
     *_boundary_errors("boundary_error", _BOTH),
     *_boundary_errors("boundary_error_by_index", ("alignment",)),
+    Metric(name="mutual_consistency", title="L_mu", unit="number", higher_is_better=False, per_video=False),
     Metric(name="training_seconds", title="training, s", unit="seconds", higher_is_better=False, per_video=False),
     Metric(name="inference_seconds", title="s/video", unit="seconds", higher_is_better=False, per_video=False),
 )
-"""Every scalar of a result, in the order in which tables print them. Times: training in all, inference per video."""
+"""Every scalar of a result, in the order in which tables print them. Times: training in all, inference per video.
+
+`mutual_consistency` is L_mu on the training recordings, the mean over the last epoch.
+"""
 
 PER_ACTION: tuple[Metric, ...] = (Metric(name="recall"), Metric(name="precision"))
 """Metrics with one value per action, see `mucon.metrics.confusion`; no column of a table can contain them."""
-
-TIMES: tuple[str, ...] = tuple(metric.name for metric in METRICS if not metric.per_video)
-"""Names of the measured times."""
 
 _BY_NAME = {metric.name: metric for metric in METRICS}
 

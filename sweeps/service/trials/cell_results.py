@@ -12,6 +12,9 @@ from sweeps.service.trials.folder import TO_RUN, State
 from sweeps.service.trials.json_files import UNREADABLE
 from sweeps.service.trials.reading import TrialReading, values_of
 
+LOSS = "loss.mutual_consistency"
+"""The metric of an epoch that a table can show."""
+
 
 class Attempt(NamedTuple):
     """What a trial's journal says about its progress.
@@ -96,12 +99,17 @@ def keys_to_run(results: Mapping[str, CellResult]) -> list[str]:
     ]
 
 
-def table_values(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """The values of a result by prediction and metric: scores, `inference_seconds` and `training_seconds`."""
-    return {
-        prediction: {**values, "training_seconds": result["train_seconds"]}
-        for prediction, values in values_of(result).items()
-    }
+def table_values(result: Mapping[str, Any], loss: float | None) -> dict[str, dict[str, float]]:
+    """The values of a result by prediction and metric: scores, times and `mutual_consistency`.
+
+    Args:
+        result: content of the file of the evaluation.
+        loss: L_mu of the last epoch; None if the method has another loss.
+    """
+    of_training = {"training_seconds": result["train_seconds"]}
+    if loss is not None:
+        of_training["mutual_consistency"] = loss
+    return {prediction: {**values, **of_training} for prediction, values in values_of(result).items()}
 
 
 def read_result(reading: TrialReading, evaluation: str, stamp: str = "") -> CellResult:
@@ -126,6 +134,7 @@ def read_result(reading: TrialReading, evaluation: str, stamp: str = "") -> Cell
         return CellResult(State.DAMAGED, error.line, attempt=attempt)
     if result is None:
         return CellResult(*reading.state(evaluation), failed_code=reading.failed_code(evaluation), attempt=attempt)
-    values, n_videos = table_values(result), len(result["per_video"])
+    losses = reading.curve(LOSS)
+    values, n_videos = table_values(result, losses[-1][1] if losses else None), len(result["per_video"])
     undefined = result.get("undefined", {})
     return CellResult(State.FINISHED, None, values, undefined, n_videos, stamp=stamp, attempt=attempt)

@@ -18,7 +18,7 @@ from sweeps.service.trials.folder import State, TrialFolder
 from sweeps.service.trials.json_files import ANY_KEY, NUMBER, SCORE, read_json, write_json
 
 FILE = "known.json"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Raised whenever a result of the same files has another content."""
 SETTLED_SECONDS = 2.0
 """A file that has changed so recently may change again without another time, and its trial has no stamp yet."""

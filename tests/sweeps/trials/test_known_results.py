@@ -61,7 +61,7 @@ def page_facts(plan: Plan) -> object:
 
 def test_an_unchanged_sweep_is_neither_read_nor_written_again(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     before, read, page = plan.read_results(), [], page_facts(plan)
-    monkeypatch.setattr(cell_results, "table_values", lambda result: read.append(result))
+    monkeypatch.setattr(cell_results, "table_values", lambda *found: read.append(found))
     standing = Standing.of(plan)
     files = write_report(standing)
     assert standing.results == before
