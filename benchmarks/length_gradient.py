@@ -7,10 +7,10 @@ Prints one JSON line for each run with the cosine of the two directions, mean an
 
 - `masks`: the gradient through the masks alone (as with `loss.detach_length=true`),
 - `divisor`: the gradient through the divisor 1/l' alone,
-- `both`: their sum, which training follows by default,
-- `by_length`: the same with segments weighted by their lengths (`loss.over_segments=length`).
+- `both`: their sum.
 
-`length_correlation` is the correlation of the predicted and the true log lengths over all segments.
+The loss is that of the run, such as one with weighted segments. `length_correlation` is the correlation of the
+predicted and the true log lengths over all segments.
 """
 
 from __future__ import annotations
@@ -67,10 +67,9 @@ def compared(model: MuConNetwork, video: Video, mask: MaskConfig, loss: LossConf
     with torch.no_grad():
         outputs = model(video.features(), transcript)
     predicted, true = outputs.log_lengths, torch.tensor(video.lengths).log()
-    both = downhill(outputs, transcript, mask, replace(loss, detach_length=False, over_segments="mean"))
-    masks = downhill(outputs, transcript, mask, replace(loss, detach_length=True, over_segments="mean"))
-    weighted = downhill(outputs, transcript, mask, replace(loss, detach_length=False, over_segments="length"))
-    gradients = {"masks": masks, "divisor": both - masks, "both": both, "by_length": weighted}
+    both = downhill(outputs, transcript, mask, replace(loss, detach_length=False))
+    masks = downhill(outputs, transcript, mask, replace(loss, detach_length=True))
+    gradients = {"masks": masks, "divisor": both - masks, "both": both}
     cosines = {name: cosine(gradient, true - predicted) for name, gradient in gradients.items()}
     return Found(cosines, predicted - predicted.mean(), true - true.mean())
 
