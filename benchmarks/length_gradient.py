@@ -89,9 +89,12 @@ def main() -> int:
     options = parser.parse_args()
     annotated = videos_of(open_store(options.store), options.split, options.part)
     videos = [video for video in annotated if video.lengths is not None and len(video.lengths) >= FEWEST]
+    if not videos:
+        parser.error(f"{options.store}: expected recordings with frame labels and {FEWEST} segments, got none")
     for run in options.runs:
         predictor = mucon.load(run, "cpu").predictor
-        assert isinstance(predictor, MuConPredictor)
+        if not isinstance(predictor, MuConPredictor):
+            parser.error(f"{run}: expected a run of the method mucon, got {predictor.method}")
         model, config = predictor.checkpoint.model, predictor.config
         found = [compared(model, video, config.mask, config.loss) for video in videos]
         names = found[0].cosines

@@ -1,6 +1,6 @@
 """Context of the backbone: layers and pooling, what lengths learn in it, and lengths that are pinned to equal parts.
 
-A row whose L_mu is no lower than that of its pinned row shows no learned alignment by it.
+A row has learned an alignment only if its L_mu is lower than that of its pinned row.
 """
 
 from sweeps.api import MOF, MOF_OF_FRAMES, Column, Experiment, Recipe, Variant, main
