@@ -284,7 +284,7 @@ def _train(
     )
     stopping = StopAfterFailures(source, options.stop_after_failures, folder.reading, workplace.stop_file)
     with (
-        Progress(console, running.to_run) as progress,
+        Progress(console, running.to_run, running.epochs) as progress,
         watched(running, progress, budgeting, notices, workplace.stop_file, partial(say, console)) as listeners,
     ):
         ending = run_trials(stopping, workplace, placement.each, listeners, placement.most)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from sweeps.service.plan.cells import Cell
+from sweeps.service.plan.durations import epochs_left
 from sweeps.service.plan.plan import Plan
 from sweeps.service.trials.cell_results import CellResult, keys_to_run
 from sweeps.service.trials.trial import Trial
@@ -28,6 +29,16 @@ class RunningPlan:
         self.trials, self.results = dict(trials), dict(results)
         self.cells: dict[str, Cell] = {cell.key: cell for cell in plan.cells}
         self.to_run = {key: self.cells[key] for key in keys_to_run(results)}
+        self._counted: Plan | None = None
+        self._epochs: dict[str, int] = {}
+
+    def epochs(self) -> Mapping[str, int]:
+        """Identity of a training -> epochs that it needed when its cells were planned, see `epochs_left`."""
+        plan = self.plan
+        if plan is not self._counted:
+            self._epochs = epochs_left(plan.parts, self.results)
+            self._counted = plan
+        return self._epochs
 
     def limit(self, keys: Collection[str]) -> None:
         """Leaves the cells with other keys to a later run."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,9 @@ from rich.live import Live
 from rich.table import Table
 
 from sweeps.service.plan.cells import Cell
+from sweeps.service.plan.durations import Passed, seconds_left
 from sweeps.service.run.worker import Outcome
 from sweeps.service.text import clock, plain, say
-from sweeps.service.triage.status import seconds_left
 from sweeps.service.trials.folder import State
 from sweeps.service.trials.reading import LOSS, accuracy_of
 
@@ -41,14 +41,14 @@ class Running:
     seconds: float | None = None
 
     @property
-    def whole(self) -> float | None:
-        """Expected seconds of the whole training, extrapolated from the finished epochs."""
-        return None if self.seconds is None else self.seconds / self.epoch * self.epochs
+    def whole(self) -> Passed | None:
+        """The whole training, its seconds extrapolated from the finished epochs; None if they are unknown."""
+        return None if self.seconds is None else Passed(self.epochs, self.seconds / self.epoch * self.epochs)
 
     @property
     def left(self) -> float | None:
         """Expected seconds until the end of the training."""
-        return None if self.seconds is None or self.whole is None else self.whole - self.seconds
+        return None if self.seconds is None or self.whole is None else self.whole.seconds - self.seconds
 
 
 class Progress:
@@ -57,16 +57,24 @@ class Progress:
     Args:
         console: a terminal, or a file for plain lines.
         cells: key -> cell of each trial; it may grow while the trials run.
+        epochs: returns identity -> number of epochs that a training needs, as far as they are known.
         every: seconds between two plain lines about running trials.
     """
 
-    def __init__(self, console: Console, cells: Mapping[str, Cell], every: float = LINE_SECONDS) -> None:
+    def __init__(
+        self,
+        console: Console,
+        cells: Mapping[str, Cell],
+        epochs: Callable[[], Mapping[str, int]] = dict,
+        every: float = LINE_SECONDS,
+    ) -> None:
         self._console = console
         self._every = every
         self._cells = cells
+        self._epochs = epochs
         self._running: dict[str, Running] = {}
         self._ended: set[str] = set()
-        self._durations: list[float] = []
+        self._trained: list[Passed] = []
         self._slots = 1
         self._started = self._printed = time.monotonic()
         self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
@@ -99,7 +107,7 @@ class Progress:
         """A trial has ended."""
         last = self._running.pop(key, None)
         if last is not None and last.seconds is not None and last.epoch == last.epochs:
-            self._durations.append(last.seconds)
+            self._trained.append(Passed(last.epochs, last.seconds))
         if outcome.state is State.MISSING:  # stopped before it began
             return
         self._ended.add(key)
@@ -123,8 +131,9 @@ class Progress:
         running = self.running
         waiting = self._trainings(tuple(self._cells)) - self._trainings({*self._ended, *running})
         lefts = [trial.left for trial in running.values() if trial.left is not None]
-        wholes = [*self._durations, *(trial.whole for trial in running.values() if trial.whole is not None)]
-        return seconds_left(lefts, wholes, len(waiting), self._slots)
+        trained = [*self._trained, *(trial.whole for trial in running.values() if trial.whole is not None)]
+        epochs = self._epochs()
+        return seconds_left(lefts, trained, [epochs.get(identity) for identity in waiting], self._slots)
 
     def _count(self) -> str:
         return f"{clock(time.monotonic() - self._started)} [{len(self._ended)}/{len(self._cells)}]"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ from mucon.configuration import flatten
 from mucon.errors import InputError
 from mucon.training_config import last_epoch
 from sweeps.service.plan.cells import Cell
+from sweeps.service.plan.durations import Passed, epochs_left, seconds_left
 from sweeps.service.plan.plan import FILE, Plan, read_plan
 from sweeps.service.plan.sweep_folder import read_sweep
 from sweeps.service.triage.failures import FAILURES, Failed, Failure, FailureGroup, group_failures
@@ -212,7 +212,9 @@ def _sweeps_of(plans: Iterable[Plan]) -> dict[str, set[str]]:
 
 def _status(plan: Plan, sweeps: Mapping[str, set[str]]) -> SweepStatus:
     runner = lease.holder(plan.results.running(plan.name))
-    cells, seconds = _cells(plan, sweeps, has_runner=runner is not None)
+    reading = cache(plan.results.reading)
+    results = plan.read_results(reading=reading)
+    cells, trained = _cells(plan, results, reading, sweeps, has_runner=runner is not None)
     unfinished = [cell.state for cell in cells if not cell.is_finished]
     failed = [cell for cell in cells if cell.has_failed]
     ends = [cell.ended for cell in cells if cell.ended is not None]
@@ -229,7 +231,7 @@ def _status(plan: Plan, sweeps: Mapping[str, set[str]]) -> SweepStatus:
         runner=None if runner is None else str(runner),
         since=max(ends, default=None) if runner is None else _started(plan),
         at_a_time=None if runner is None else _at_a_time(plan.results.running(plan.name)),
-        left=None if runner is None else _left(cells, seconds),
+        left=None if runner is None else _left(cells, trained, epochs_left(plan.parts, results)),
         cells=cells,
         failures=group_failures(
             Failed(
@@ -259,54 +261,37 @@ def _at_a_time(scratch: Path) -> int | None:
     return None
 
 
-def _left(cells: Sequence[CellStatus], seconds: Sequence[float]) -> float | None:
+def _left(cells: Sequence[CellStatus], trained: Sequence[Passed], epochs: Mapping[str, int]) -> float | None:
     """Seconds until all trials have ended, if as many run at a time as now."""
     running = {cell.identity: cell.left for cell in cells if cell.state is CellState.RUNNING}
     waiting = {c.identity for c in cells if not c.is_finished and not c.has_failed} - running.keys()
+    begun = {identity for identity, left in running.items() if left is None}
     lefts = [left for left in running.values() if left is not None]
-    return seconds_left(lefts, seconds, len(waiting) + len(running) - len(lefts), max(len(running), 1))
-
-
-def seconds_left(lefts: Sequence[float], wholes: Sequence[float], n_waiting: int, slots: int) -> float | None:
-    """Expected seconds until all trials have ended; waiting trials count with the mean duration of the others.
-
-    Args:
-        lefts: expected seconds until the end of each running trial.
-        wholes: durations of ended trials and expected ones of running trials, in seconds.
-        n_waiting: number of trials that have not finished an epoch.
-        slots: number of trials at a time.
-
-    Returns:
-        The seconds; None while no duration is known.
-
-    >>> seconds_left([30.0], [50.0, 40.0], 2, 2)
-    60.0
-    """
-    if not wholes:
-        return None
-    return max((sum(lefts) + n_waiting * statistics.fmean(wholes)) / slots, *lefts, 0.0)
+    return seconds_left(lefts, trained, [epochs.get(one) for one in waiting | begun], max(len(running), 1))
 
 
 def _cells(
-    plan: Plan, sweeps: Mapping[str, set[str]], *, has_runner: bool
-) -> tuple[tuple[CellStatus, ...], list[float]]:
-    """The states of a plan's cells, and the known durations of trainings, in seconds."""
+    plan: Plan,
+    results: Mapping[str, CellResult],
+    reading: Callable[[str], TrialReading],
+    sweeps: Mapping[str, set[str]],
+    *,
+    has_runner: bool,
+) -> tuple[tuple[CellStatus, ...], list[Passed]]:
+    """The states of a plan's cells, and what has been trained, or will be at the end of the running trainings."""
     tables = {cell.key: part.experiment.name for part in reversed(plan.parts) for cell in part.cells}
     earlier = _earlier_trials(plan)
-    cells, seconds = [], {}
-    reading = cache(plan.results.reading)
-    results = plan.read_results(reading=reading)
+    cells, trained = [], {}
     for cell in plan.cells:
         result = results[cell.key]
         others = tuple(sorted(sweeps.get(cell.identity, set()) - {plan.name}))
         status = _cell(cell, tables[cell.key], reading, result, others, earlier, has_runner=has_runner)
         cells.append(status)
         if result.training_seconds is not None:
-            seconds[cell.identity] = result.training_seconds
+            trained[cell.identity] = Passed(max(status.epoch, 1), result.training_seconds)
         elif status.left is not None and status.since is not None:
-            trained = reading(cell.identity).epochs[-1]["timestamp"] / 1000 - status.since
-            seconds[cell.identity] = max(trained, 0.0) + status.left
-    return tuple(cells), list(seconds.values())
+            trained[cell.identity] = _at_its_end(reading(cell.identity), status.since, status.left)
+    return tuple(cells), list(trained.values())
 
 
 def _earlier_trials(plan: Plan) -> dict[tuple[str, str, str], tuple[str, ...]]:
@@ -372,14 +357,28 @@ def _training_left(reading: TrialReading, since: float | None) -> float | None:
     """Seconds until the last epoch at the mean speed of the attempt that began at a time in seconds since 1970."""
     if since is None:
         return None
-    begun = round(1000 * since)
-    trained = [record["timestamp"] for record in reading.epochs if record["timestamp"] >= begun]
-    if not trained:
+    trained, end = _epoch_times(reading, since), _last_epoch(reading)
+    if not trained or end is None:
         return None
+    pace = (trained[-1] - since) / len(trained)
+    return max(0.0, (end - reading.n_epochs) * pace - (milliseconds() / 1000 - trained[-1]))
+
+
+def _at_its_end(reading: TrialReading, since: float, left: float) -> Passed:
+    """The newest attempt of a running training as it is expected to end."""
+    trained = _epoch_times(reading, since)
+    epochs = len(trained) + (_last_epoch(reading) or 0) - reading.n_epochs
+    return Passed(max(epochs, 1), max(trained[-1] - since, 0.0) + left)
+
+
+def _epoch_times(reading: TrialReading, since: float) -> list[float]:
+    """Ends of the epochs from a time on, in seconds since 1970."""
+    ends = (record["timestamp"] for record in reading.epochs)
+    return [end / 1000 for end in ends if end >= round(1000 * since)]
+
+
+def _last_epoch(reading: TrialReading) -> int | None:
+    """The epoch at which a training ends; None if its settings do not say it."""
     settings = flatten(reading.trial["config"])
     epochs, stop_after = (settings.get(f"training.{name}") for name in ("epochs", "stop_after"))
-    if not isinstance(epochs, int):
-        return None
-    missing = last_epoch(epochs, stop_after if isinstance(stop_after, int) else None) - reading.n_epochs
-    rest: float = missing * (trained[-1] - begun) / len(trained) - (milliseconds() - trained[-1])
-    return max(0.0, rest) / 1000
+    return last_epoch(epochs, stop_after if isinstance(stop_after, int) else None) if isinstance(epochs, int) else None

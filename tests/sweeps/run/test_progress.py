@@ -4,14 +4,12 @@ import io
 import re
 from dataclasses import replace
 
-import pytest
 from rich.console import Console
 
 from sweeps.service.plan.cells import Cell
 from sweeps.service.run.progress import LINE_SECONDS, Progress
 from sweeps.service.run.worker import Outcome
 from sweeps.service.spec.columns import Variant
-from sweeps.service.triage.status import seconds_left
 from sweeps.service.trials.folder import State
 
 CELLS = {
@@ -25,7 +23,7 @@ ENDED = [
 
 
 def show(console: Console, every: float = LINE_SECONDS) -> None:
-    with Progress(console, CELLS, every) as progress:
+    with Progress(console, CELLS, every=every) as progress:
         progress.epoch("a", {"epoch": 2, "epochs": 30, "loss.total": 1.25, "seconds": 20.0})
         progress.epoch("b", {"epoch": 5, "epochs": 30, "loss.total": 0.6, "seconds": 5.0, "progress.full.mof": 0.432})
         progress.epoch("b", {"epoch": 7, "epochs": 30, "loss.total": 0.5, "seconds": 7.0})
@@ -56,7 +54,7 @@ def test_a_terminal_shows_the_running_trials_with_epoch_loss_accuracy_and_time_l
 def test_a_name_that_looks_like_markup_is_shown_as_it_is_written() -> None:
     cells = {"a": replace(CELLS["a"], variant=Variant(labels=("[/b] [red]x \x1b[31m {}",)))}
     for console in (Console(file=io.StringIO(), width=100, force_terminal=True), Console(file=io.StringIO(), width=99)):
-        with Progress(console, cells, 0.0) as progress:
+        with Progress(console, cells, every=0.0) as progress:
             progress.epoch("a", {"epoch": 1, "epochs": 4, "loss.total": 1.0, "seconds": 30.0})
             progress.ended("a", Outcome(State.FAILED, "KeyError: [/]"))
         assert isinstance(console.file, io.StringIO)
@@ -87,14 +85,16 @@ def test_several_evaluations_of_a_training_are_one_waiting_training() -> None:
         for evaluation in ("one", "two")
     }
     file = io.StringIO()
-    with Progress(Console(file=file, width=80), cells, 0.0) as progress:
+    with Progress(Console(file=file, width=80), cells, every=0.0) as progress:
         progress.epoch("a-one", {"epoch": 1, "epochs": 4, "loss.total": 1.0, "seconds": 30.0})
     assert "3:30" in file.getvalue(), "90 s for the rest of one training and 120 s for the other"
 
 
-def test_the_time_left_is_that_of_the_longest_trial_or_all_work_divided_by_the_slots() -> None:
-    assert seconds_left([], [], 3, 2) is None
-    assert seconds_left([90, 5], [100, 10], 0, 2) == 90
-    assert seconds_left([90, 5], [100, 10], 4, 2) == pytest.approx((90 + 5 + 4 * 55) / 2)
-    assert seconds_left([], [20.0, 40.0], 3, 3) == 30
-    assert seconds_left([], [20.0], 0, 1) == 0
+def test_a_waiting_training_needs_its_own_epochs_at_the_pace_of_the_others() -> None:
+    file = io.StringIO()
+    with Progress(Console(file=file, width=80), CELLS, lambda: {"identity of b": 2}, every=0.0) as progress:
+        progress.epoch("a", {"epoch": 1, "epochs": 4, "loss.total": 1.0, "seconds": 30.0})
+        progress.epoch("c", {"epoch": 3, "epochs": 4, "loss.total": 1.0, "seconds": 30.0})
+    first, second = file.getvalue().splitlines()
+    assert "about 4:30 left" in first, "90 s of one, 2 epochs of 30 s, and a third training of 120 s, one at a time"
+    assert "about 1:30 left" in second, "two at a time: 90 s of one, 10 s and 2 epochs of 20 s of the other"

@@ -95,6 +95,10 @@ def test_a_running_trial_has_its_process_epoch_and_time_left(tmp_path: Path) -> 
             record = {"kind": "epoch", "step": epoch, "timestamp": begun + 50_000 * epoch, "metrics": {}}
             journal.append(record)
         running = of(results, "one")["b2"]
+        with lease.acquire(results.running("one")) or pytest.fail("free"):
+            sweep = sweep_status(results, "one")
+    assert sweep.left is not None
+    assert 400 <= sweep.left <= 500, "only this trial is missing"
     assert running.epoch == 2
     assert running.left is not None
     assert 400 <= running.left <= 500, "8 epochs of 50 s, less what has passed since the last one"
