@@ -10,7 +10,7 @@ Prints one JSON line for each run with the cosine of the two directions, mean an
 - `both`: their sum.
 
 The loss is that of the run, such as one with weighted segments. `length_correlation` is the correlation of the
-predicted and the true log lengths over all segments.
+predicted and the true log lengths over all segments. A value that too few recordings define is null.
 """
 
 from __future__ import annotations
@@ -74,10 +74,11 @@ def compared(model: MuConNetwork, video: Video, mask: MaskConfig, loss: LossConf
     return Found(cosines, predicted - predicted.mean(), true - true.mean())
 
 
-def mean_and_error(values: list[float]) -> list[float]:
-    """Mean and its standard error, without the values that are not numbers."""
+def mean_and_error(values: list[float]) -> list[float | None]:
+    """Mean and its standard error, without the values that are not numbers; None where too few are left."""
     known = np.array([value for value in values if not math.isnan(value)])
-    return [round(float(known.mean()), 3), round(float(known.std(ddof=1) / math.sqrt(len(known))), 3)]
+    mean = round(float(known.mean()), 3) if known.size else None
+    return [mean, round(float(known.std(ddof=1) / math.sqrt(known.size)), 3) if known.size > 1 else None]
 
 
 def main() -> int:
@@ -106,7 +107,9 @@ def main() -> int:
             **{name: mean_and_error([one.cosines[name] for one in found]) for name in names},
         }
         predicted, true = torch.cat([one.predicted for one in found]), torch.cat([one.true for one in found])
-        print(json.dumps({**value, "length_correlation": round(cosine(predicted, true), 3)}))
+        correlation = cosine(predicted, true)
+        value["length_correlation"] = None if math.isnan(correlation) else round(correlation, 3)
+        print(json.dumps(value))
     return 0
 
 

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from benchmarks.length_gradient import cosine, downhill
+from benchmarks.length_gradient import cosine, downhill, mean_and_error
 from mucon.config import LossConfig, MaskConfig
 from mucon.model.network import TeacherForced
 
@@ -35,3 +35,9 @@ def test_a_cosine_is_one_of_directions_without_their_means() -> None:
     assert cosine(one, 3 * one + 5) == pytest.approx(1)
     assert cosine(one, -one) == pytest.approx(-1)
     assert math.isnan(cosine(one, torch.ones(3)))
+
+
+def test_a_standard_error_needs_two_recordings() -> None:
+    assert mean_and_error([1.0, math.nan, 3.0]) == [2.0, 1.0]
+    assert mean_and_error([1.0, math.nan]) == [1.0, None]
+    assert mean_and_error([math.nan]) == [None, None]
