@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from sweeps.service.plan.plan import Part
 from sweeps.service.trials.cell_results import CellResult
 
-STOP_AFTER = "training.stop_after"
-
 
 @dataclass(frozen=True, slots=True)
 class Passed:
@@ -27,7 +25,7 @@ class Passed:
     seconds: float
 
 
-def epochs_left(parts: Iterable[Part], results: Mapping[str, CellResult]) -> dict[str, int]:
+def missing_epochs(parts: Iterable[Part], results: Mapping[str, CellResult]) -> dict[str, int]:
     """Identity -> number of epochs that its training still adds to the one that it continues.
 
     A training continues an equal one of the sweep with an earlier end. Those of a plan that does not say their epochs,
@@ -44,8 +42,8 @@ def epochs_left(parts: Iterable[Part], results: Mapping[str, CellResult]) -> dic
             finished[cell.identity] = results[cell.key].attempt.epoch
             facts, settings = part.facts.get(cell.variant.labels), part.settings_of(cell)
             if facts is not None and settings is not None:
-                trained = {path: value for path, value in settings.items() if not path.startswith("decoding.")}
-                trained.pop(STOP_AFTER, None)
+                others = ("decoding.", "training.stop_after")
+                trained = {path: value for path, value in settings.items() if not path.startswith(others)}
                 whole = json.dumps([cell.variant.method, cell.split, cell.seed, trained], sort_keys=True, default=str)
                 ends[whole][cell.identity] = facts.passes
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from sweeps.service.plan.cells import Cell
-from sweeps.service.plan.durations import epochs_left
+from sweeps.service.plan.durations import missing_epochs
 from sweeps.service.plan.plan import Plan
 from sweeps.service.trials.cell_results import CellResult, keys_to_run
 from sweeps.service.trials.trial import Trial
@@ -33,10 +33,10 @@ class RunningPlan:
         self._epochs: dict[str, int] = {}
 
     def epochs(self) -> Mapping[str, int]:
-        """Identity of a training -> epochs that it needed when its cells were planned, see `epochs_left`."""
+        """Identity of a training -> epochs that it needed when its cells were planned, see `missing_epochs`."""
         plan = self.plan
         if plan is not self._counted:
-            self._epochs = epochs_left(plan.parts, self.results)
+            self._epochs = missing_epochs(plan.parts, self.results)
             self._counted = plan
         return self._epochs
 

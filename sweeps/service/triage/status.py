@@ -15,7 +15,7 @@ from mucon.configuration import flatten
 from mucon.errors import InputError
 from mucon.training_config import last_epoch
 from sweeps.service.plan.cells import Cell
-from sweeps.service.plan.durations import Passed, epochs_left, seconds_left
+from sweeps.service.plan.durations import Passed, missing_epochs, seconds_left
 from sweeps.service.plan.plan import FILE, Plan, read_plan
 from sweeps.service.plan.sweep_folder import read_sweep
 from sweeps.service.triage.failures import FAILURES, Failed, Failure, FailureGroup, group_failures
@@ -231,7 +231,7 @@ def _status(plan: Plan, sweeps: Mapping[str, set[str]]) -> SweepStatus:
         runner=None if runner is None else str(runner),
         since=max(ends, default=None) if runner is None else _started(plan),
         at_a_time=None if runner is None else _at_a_time(plan.results.running(plan.name)),
-        left=None if runner is None else _left(cells, trained, epochs_left(plan.parts, results)),
+        left=None if runner is None else _left(cells, trained, missing_epochs(plan.parts, results)),
         cells=cells,
         failures=group_failures(
             Failed(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.service.plan.durations import Passed, epochs_left, seconds_left
+from sweeps.service.plan.durations import Passed, missing_epochs, seconds_left
 from sweeps.service.plan.plan import Plan
 from sweeps.service.plan.row_facts import RowFacts
 from sweeps.service.plan.running import RunningPlan
@@ -37,20 +37,20 @@ def test_a_training_needs_the_epochs_after_the_end_of_the_one_that_it_continues(
     plan = plan_of_rows(tmp_path)
     names = {cell.identity: (cell.variant.name, cell.seed) for cell in plan.cells}
     results = {key: replace(one, attempt=Attempt()) for key, one in plan.read_results().items()}
-    found = {names[identity]: epochs for identity, epochs in epochs_left(plan.parts, results).items()}
+    found = {names[identity]: epochs for identity, epochs in missing_epochs(plan.parts, results).items()}
     for seed in (1, 2):
         assert [found[row, seed] for row in ROWS] == [4, 3, 3, 4, 3]
     keys = {(cell.variant.name, cell.seed): cell.key for cell in plan.cells}
     for row, epochs in (("10", 9), ("7 of 10, another decoder", 2), ("4 of 10", 4)):
         results[keys[row, 2]] = replace(results[keys[row, 2]], attempt=Attempt(epochs))
-    found = {names[identity]: epochs for identity, epochs in epochs_left(plan.parts, results).items()}
+    found = {names[identity]: epochs for identity, epochs in missing_epochs(plan.parts, results).items()}
     assert [found[row, 2] for row in ROWS] == [0, 1, 3, 4, 3], "finished epochs are not trained again"
     assert [found[row, 1] for row in ROWS] == [4, 3, 3, 4, 3]
 
 
 def test_a_plan_that_says_no_epochs_has_none_left(tmp_path: Path) -> None:
     plan = plan_of_rows(tmp_path)
-    assert epochs_left([replace(plan.parts[0], facts={})], plan.read_results()) == {}
+    assert missing_epochs([replace(plan.parts[0], facts={})], plan.read_results()) == {}
 
 
 def test_the_time_left_is_that_of_the_longest_training_or_all_work_divided_by_the_slots() -> None:
@@ -71,4 +71,4 @@ def test_a_plan_that_grows_says_the_epochs_of_its_further_trainings(tmp_path: Pa
     running = RunningPlan(first, {}, {cell.key: results[cell.key] for cell in first.cells})
     assert sorted(running.epochs().values()) == [4, 6]
     running.extend(plan, {}, results)
-    assert running.epochs() == epochs_left(plan.parts, results)
+    assert running.epochs() == missing_epochs(plan.parts, results)
